@@ -1,0 +1,118 @@
+//! An arena: a slab whose ids carry a generation.
+//!
+//! Invariant: an id reaches the value that it was made for or nothing; never another value that took the
+//! same slot later.
+
+use slab::Slab;
+use std::marker::PhantomData;
+
+/// What an id of an arena is made of.
+pub trait SlabId: Copy {
+    fn new(index: u32, generation: u32) -> Self;
+    fn index(self) -> u32;
+    fn generation(self) -> u32;
+}
+
+struct Slot<T> {
+    generation: u32,
+    value: T,
+}
+
+/// Values of one kind, each reached by its id.
+pub struct Arena<I, T> {
+    slots: Slab<Slot<T>>,
+    next_generation: u32,
+    id: PhantomData<I>,
+}
+
+impl<I: SlabId, T> Default for Arena<I, T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<I: SlabId, T> Arena<I, T> {
+    pub fn new() -> Self {
+        Self { slots: Slab::new(), next_generation: 0, id: PhantomData }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Puts a value in and gives its id.
+    #[inline]
+    pub fn insert(&mut self, value: T) -> I {
+        let generation = self.next_generation;
+        self.next_generation = self.next_generation.wrapping_add(1);
+        let index = self.slots.insert(Slot { generation, value });
+        I::new(index as u32, generation)
+    }
+
+    #[inline]
+    pub fn get(&self, id: I) -> Option<&T> {
+        match self.slots.get(id.index() as usize) {
+            Some(slot) if slot.generation == id.generation() => Some(&slot.value),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, id: I) -> Option<&mut T> {
+        match self.slots.get_mut(id.index() as usize) {
+            Some(slot) if slot.generation == id.generation() => Some(&mut slot.value),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub fn contains(&self, id: I) -> bool {
+        self.get(id).is_some()
+    }
+
+    /// Takes a value out; a stale id takes nothing.
+    #[inline]
+    pub fn remove(&mut self, id: I) -> Option<T> {
+        if !self.contains(id) {
+            return None;
+        }
+        Some(self.slots.remove(id.index() as usize).value)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (I, &T)> {
+        self.slots.iter().map(|(index, slot)| (I::new(index as u32, slot.generation), &slot.value))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (I, &mut T)> {
+        self.slots.iter_mut().map(|(index, slot)| (I::new(index as u32, slot.generation), &mut slot.value))
+    }
+
+    /// Gives memory back to the allocator where many slots stand empty.
+    pub fn shrink(&mut self) {
+        self.slots.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::DeliveryId;
+
+    #[test]
+    fn a_stale_id_reaches_nothing() {
+        let mut arena: Arena<DeliveryId, &str> = Arena::new();
+        let first = arena.insert("first");
+        assert_eq!(arena.remove(first), Some("first"));
+        let second = arena.insert("second");
+        assert_eq!(second.index, first.index);
+        assert_eq!(arena.get(first), None);
+        assert_eq!(arena.remove(first), None);
+        assert_eq!(arena.get(second), Some(&"second"));
+    }
+}

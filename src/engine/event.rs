@@ -1,0 +1,121 @@
+//! What an engine tells its driver, and the words of its commands.
+
+use crate::ids::{DeliveryId, LinkHandle, SessionNumber, WireDelivery};
+pub use crate::link::{Direction, ReceiverSettleMode, SenderSettleMode, Terminus};
+use crate::outcome::State;
+use crate::payload::Payload;
+
+/// An error that a peer sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RemoteError {
+    pub condition: String,
+    pub description: String,
+}
+
+/// One thing that happened on a connection. Small: what is large and rare is boxed.
+#[derive(Debug)]
+pub enum Event {
+    /// The peer chose a SASL mechanism. Answer with `sasl_challenge` or `sasl_outcome`; input rests until then.
+    SaslInit(Box<SaslInit>),
+    /// The peer's answer to a challenge.
+    SaslResponse(Vec<u8>),
+    /// The peer opened the connection; our open is already on its way out.
+    Opened(Box<RemoteOpen>),
+    /// A link was attached by the peer. Answer with `accept_link` or `refuse_link`.
+    Attached { link: LinkHandle, attach: Box<RemoteAttach> },
+    /// A link ended, for whatever reason (a detach, its session's or connection's end, stolen, our fault): the
+    /// handle is gone when this event is out; deliveries on it are routing's to end.
+    LinkEnded { link: LinkHandle, closed: bool, error: Option<Box<RemoteError>> },
+    /// The first frame of a delivery on an incoming link.
+    Transfer(Transfer),
+    /// A later frame of a delivery whose first had `more`.
+    /// `token` is what `set_incoming_token` said of it.
+    TransferMore {
+        link: LinkHandle,
+        wire: WireDelivery,
+        token: Option<DeliveryId>,
+        payload: Payload,
+        more: bool,
+        settled: bool,
+    },
+    /// The peer gave up a delivery that it had begun.
+    TransferAborted { link: LinkHandle, wire: WireDelivery, token: Option<DeliveryId> },
+    /// The receiver of an outgoing delivery told its state. One event a delivery, however many a frame named.
+    /// When `settled`, the engine has forgotten the delivery.
+    ReceiverDisposition { delivery: DeliveryId, wire: WireDelivery, state: Option<State>, settled: bool },
+    /// The sender of an incoming delivery told its state (settled it, most often). When `settled`, the engine
+    /// has forgotten it.
+    SenderDisposition { wire: WireDelivery, token: Option<DeliveryId>, state: Option<State>, settled: bool },
+    /// The receiver of an outgoing link has credit up to `limit` (its delivery-count + link-credit, a serial
+    /// number, RFC 1982), counted as `delivery_count` counts. `drain`: use it now or give it back.
+    Credit { link: LinkHandle, delivery_count: u32, limit: u32, drain: bool },
+    /// The sender of an incoming link gave its credit back (answered a drain): it has `credit` left (0 as a rule).
+    SenderDrained { link: LinkHandle, credit: u32 },
+    /// Payload bytes of an outgoing delivery went into the output. `complete`: all of it did, the link is free
+    /// for the next. Only for deliveries whose `send` did not say `Sent::Whole`.
+    PayloadSent { delivery: DeliveryId, link: LinkHandle, bytes: usize, complete: bool },
+    /// Outgoing links of this session may send again, after `send` said that there was no room.
+    SessionWritable { session: SessionNumber },
+    /// The connection is over: the peer closed it, or it broke our rules. No event follows.
+    Closed { error: Option<Box<RemoteError>> },
+}
+
+#[derive(Debug)]
+pub struct SaslInit {
+    pub mechanism: String,
+    /// None where the peer sent none (null), which isn't the same as an empty one.
+    pub initial_response: Option<Vec<u8>>,
+    pub hostname: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub struct RemoteOpen {
+    pub container_id: String,
+    pub hostname: Option<String>,
+    pub max_frame_size: u32,
+    pub channel_max: u16,
+    pub idle_timeout_milliseconds: u32,
+    /// `product` and `version` of the peer's properties, where given.
+    pub product: Option<String>,
+    pub version: Option<String>,
+    pub offered_capabilities: Vec<String>,
+    pub desired_capabilities: Vec<String>,
+}
+
+/// An attach of the peer's, with what routing asks of it.
+#[derive(Debug, Default)]
+pub struct RemoteAttach {
+    pub name: String,
+    pub session: SessionNumber,
+    pub direction: Option<Direction>,
+    pub sender_settle_mode: SenderSettleMode,
+    pub receiver_settle_mode: ReceiverSettleMode,
+    /// The terminus at the router's end: the target of an incoming link, the source of an outgoing one.
+    pub terminus: Terminus,
+    /// The whole source and target as the peer encoded them (a described list each), to be echoed; None: absent or null.
+    pub source_encoded: Option<Box<[u8]>>,
+    pub target_encoded: Option<Box<[u8]>>,
+    /// 0: none.
+    pub max_message_size: u64,
+}
+
+/// A delivery's first frame.
+#[derive(Debug)]
+pub struct Transfer {
+    pub link: LinkHandle,
+    pub wire: WireDelivery,
+    pub message_format: u32,
+    pub settled: bool,
+    pub more: bool,
+    pub payload: Payload,
+}
+
+/// What became of a `send`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sent {
+    /// All of it is in the output. `room` says whether the link's connection and session take more now.
+    Whole { room: bool },
+    /// Some of it waits in the engine (session window, output mark, or the message is still arriving): the link
+    /// takes no other delivery until `PayloadSent` says complete.
+    Partly,
+}

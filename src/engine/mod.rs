@@ -1,0 +1,17 @@
+//! One AMQP connection as a state machine, without I/O.
+//!
+//! Owns: protocol headers, the SASL layer's framing, open/begin/attach and their ends, sessions with both
+//! windows, links with their credit, transfers and their splitting, dispositions, idle time-outs.
+//! Doesn't: read, write, look at a clock, know an address's meaning, choose where a delivery goes.
+//! Driven by: the shard (or a test, or the simulator): one mutation, then drain: events, output, time-out.
+//!
+//! Four kinds of method:
+//! - getters: change nothing;
+//! - `handle_*`: what happened outside (bytes came, time passed, the peer's end of stream);
+//! - commands: what routing decided (accept a link, grant credit, send, dispose, detach, close);
+//! - `poll_*`: what there is to do (an event, output bytes, the next time-out).
+//!
+//! Words: *incoming* is from the peer to the router (the engine is the link's receiver), *outgoing* the reverse.
+
+pub mod event;
+pub use event::*;

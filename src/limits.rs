@@ -1,0 +1,40 @@
+//! Every bound, one line each, and where it comes from. What a peer can grow has its bound here.
+
+/// Bytes of a receive chunk: what one read can bring at most. Sixteen frames of the smallest useful size, four
+/// of the default; measured: larger gains nothing.
+pub const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A payload shorter than this is copied once into the output; a longer one is sent from the chunk that
+/// received it.
+pub const COPY_BYTES_MAX: usize = 2048;
+
+/// Output bytes of one connection, not yet handed to the kernel, above which its links have no room.
+pub const OUTPUT_MARK_BYTES: usize = 256 * 1024;
+
+/// Default of a listener's `linkCapacity`: deliveries that a sender's link may have granted.
+pub const LINK_CAPACITY_DEFAULT: u32 = 250;
+
+/// Default and floor of a listener's `maxFrameSize` (floor: AMQP 1.0, section 2.4.1).
+pub const MAX_FRAME_SIZE_DEFAULT: u32 = 16_384;
+pub const MAX_FRAME_SIZE_MIN: u32 = 512;
+
+/// Default of a listener's `maxSessions`; channel-max is one less.
+pub const MAX_SESSIONS_DEFAULT: u32 = 32_768;
+
+/// Payload bytes that one session may have in the router; our incoming window is what is left of it, in frames.
+pub const SESSION_INCOMING_BYTES: usize = 4 * 1024 * 1024;
+
+/// Links of one session: our handle-max is one less.
+pub const LINKS_PER_SESSION_MAX: u32 = 65_536;
+
+/// A delivery tag's longest form (AMQP 1.0, section 2.8.7).
+pub const DELIVERY_TAG_BYTES_MAX: usize = 32;
+
+/// An incomplete message is buffered up to this many bytes, then it streams.
+pub const STREAM_BYTES_MIN: usize = 64 * 1024;
+
+/// A consumer's window as the credit rule counts it, whatever credit it gives.
+pub const CONSUMER_WINDOW_MAX: u32 = 100_000;
+
+/// Longest address that an attach or a message may name.
+pub const ADDRESS_BYTES_MAX: usize = 2_048;

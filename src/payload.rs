@@ -1,0 +1,496 @@
+//! Ref-counted chunks and ranges in them.
+//!
+//! Owns: the memory that received bytes live in, from the read that brings them to the send that takes them.
+//! A [`Chunk`] is a piece of memory of a fixed size; a [`Range`] is some of its bytes and keeps it alive; a
+//! [`Payload`] is the ranges that make a message's bytes, in order. When the last reference to a chunk goes, it
+//! returns to its [`Pool`].
+//!
+//! Invariants:
+//! - A chunk stays on the thread that made it (`Rc` inside); counts are plain integers.
+//! - Bytes under a range never change. A chunk's filler (the kernel, a [`Packer`]) writes only behind the bytes
+//!   that ranges were made of.
+//! - Nothing is allocated while the pool has a free chunk.
+
+use smallvec::SmallVec;
+use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+/// Data begins here, behind the header; a cache line.
+const DATA_OFFSET: usize = 64;
+
+struct Header {
+    references: Cell<u32>,
+    capacity: u32,
+    /// A number for the chunk's user (the shard: its buffer id in the ring).
+    tag: Cell<u32>,
+    pool: Option<Rc<PoolInner>>,
+}
+
+const _: () = assert!(std::mem::size_of::<Header>() <= DATA_OFFSET);
+
+fn layout(capacity: usize) -> Layout {
+    // Capacity is bounded by u32, so the sum can't overflow on the 64-bit targets that this router runs on.
+    Layout::from_size_align(DATA_OFFSET + capacity, 64).expect("a chunk's size is valid")
+}
+
+fn allocate(capacity: usize, pool: Option<Rc<PoolInner>>) -> NonNull<Header> {
+    let capacity_u32 = u32::try_from(capacity).expect("a chunk is smaller than 4 GiB");
+    let layout = layout(capacity);
+    // SAFETY: the layout's size is at least DATA_OFFSET, not zero.
+    let memory = unsafe { alloc(layout) }.cast::<Header>();
+    let Some(header) = NonNull::new(memory) else { handle_alloc_error(layout) };
+    // SAFETY: freshly allocated, large enough and aligned for a Header.
+    unsafe { header.write(Header { references: Cell::new(1), capacity: capacity_u32, tag: Cell::new(0), pool }) };
+    header
+}
+
+/// # Safety
+/// `header` came from [`allocate`], and nobody uses it any more.
+unsafe fn free(header: NonNull<Header>) {
+    let capacity = header.as_ref().capacity as usize;
+    std::ptr::drop_in_place(header.as_ptr());
+    dealloc(header.as_ptr().cast(), layout(capacity));
+}
+
+struct PoolInner {
+    chunk_bytes: usize,
+    /// Free chunks that are kept; more go back to the allocator.
+    kept_max: usize,
+    free: RefCell<Vec<NonNull<Header>>>,
+    in_use: Cell<usize>,
+}
+
+impl Drop for PoolInner {
+    fn drop(&mut self) {
+        for header in self.free.get_mut().drain(..) {
+            // SAFETY: a free chunk has no reference; its header holds no pool (it was taken out when it came back).
+            unsafe { free(header) }
+        }
+    }
+}
+
+/// Where a thread's chunks come from and return to.
+#[derive(Clone)]
+pub struct Pool(Rc<PoolInner>);
+
+impl Pool {
+    /// A pool of chunks of `chunk_bytes` each, which keeps up to `kept_max` free ones.
+    pub fn new(chunk_bytes: usize, kept_max: usize) -> Pool {
+        Pool(Rc::new(PoolInner {
+            chunk_bytes,
+            kept_max,
+            free: RefCell::new(Vec::with_capacity(kept_max.min(1024))),
+            in_use: Cell::new(0),
+        }))
+    }
+
+    /// A chunk with one reference: a free one, else a new one.
+    pub fn take(&self) -> Chunk {
+        self.0.in_use.set(self.0.in_use.get() + 1);
+        let header = self.0.free.borrow_mut().pop();
+        match header {
+            Some(mut header) => {
+                // SAFETY: a free chunk has no reference, so this is the only access.
+                let inner = unsafe { header.as_mut() };
+                inner.references.set(1);
+                inner.pool = Some(self.0.clone());
+                Chunk(header)
+            }
+            None => Chunk(allocate(self.0.chunk_bytes, Some(self.0.clone()))),
+        }
+    }
+
+    pub fn chunk_bytes(&self) -> usize {
+        self.0.chunk_bytes
+    }
+
+    /// Chunks that somebody holds.
+    pub fn in_use(&self) -> usize {
+        self.0.in_use.get()
+    }
+
+    /// Chunks that wait to be taken.
+    pub fn free(&self) -> usize {
+        self.0.free.borrow().len()
+    }
+}
+
+/// A counted reference to a piece of memory of fixed size.
+pub struct Chunk(NonNull<Header>);
+
+impl Chunk {
+    /// A chunk outside of any pool, filled with a copy of `bytes`.
+    pub fn copied(bytes: &[u8]) -> Chunk {
+        let chunk = Chunk(allocate(bytes.len(), None));
+        // SAFETY: fresh memory of exactly that length, no range on it yet.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), chunk.data(), bytes.len()) };
+        chunk
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        // SAFETY: alive as long as this reference is.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Where the bytes are, for whom fills them (the kernel). Writing under a live range is the caller's fault.
+    #[inline]
+    pub fn data(&self) -> *mut u8 {
+        // SAFETY: DATA_OFFSET is inside the allocation.
+        unsafe { self.0.as_ptr().cast::<u8>().add(DATA_OFFSET) }
+    }
+
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.header().capacity as usize
+    }
+
+    /// Whether this is the only reference.
+    #[inline]
+    pub fn is_unique(&self) -> bool {
+        self.header().references.get() == 1
+    }
+
+    #[inline]
+    pub fn tag(&self) -> u32 {
+        self.header().tag.get()
+    }
+
+    #[inline]
+    pub fn set_tag(&self, tag: u32) {
+        self.header().tag.set(tag);
+    }
+
+    /// The bytes from `start`, `len` of them.
+    ///
+    /// # Safety
+    /// They were filled, and stay as they are while the range lives.
+    #[inline]
+    pub unsafe fn range(&self, start: usize, len: usize) -> Range {
+        assert!(start + len <= self.capacity(), "a range lies inside its chunk");
+        Range { chunk: self.clone(), start: start as u32, len: len as u32 }
+    }
+}
+
+impl Clone for Chunk {
+    #[inline]
+    fn clone(&self) -> Chunk {
+        let references = &self.header().references;
+        references.set(references.get().checked_add(1).expect("fewer than 4 billion references"));
+        Chunk(self.0)
+    }
+}
+
+impl Drop for Chunk {
+    #[inline]
+    fn drop(&mut self) {
+        let references = &self.header().references;
+        let left = references.get() - 1;
+        references.set(left);
+        if left == 0 {
+            release(self.0);
+        }
+    }
+}
+
+/// The last reference went: back to the pool, or to the allocator.
+#[cold]
+#[inline(never)]
+fn release(mut header: NonNull<Header>) {
+    // SAFETY: no reference is left, so this is the only access.
+    let pool = unsafe { header.as_mut().pool.take() };
+    let Some(pool) = pool else {
+        // SAFETY: as above.
+        unsafe { free(header) };
+        return;
+    };
+    pool.in_use.set(pool.in_use.get() - 1);
+    let mut waiting = pool.free.borrow_mut();
+    if waiting.len() < pool.kept_max {
+        waiting.push(header);
+    } else {
+        // SAFETY: as above.
+        unsafe { free(header) };
+    }
+}
+
+/// Some bytes of a chunk, which they keep alive.
+#[derive(Clone)]
+pub struct Range {
+    chunk: Chunk,
+    start: u32,
+    len: u32,
+}
+
+impl Range {
+    /// A range of its own over a copy of `bytes`.
+    pub fn copied(bytes: &[u8]) -> Range {
+        Range { chunk: Chunk::copied(bytes), start: 0, len: bytes.len() as u32 }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: a range's bytes were filled and don't change while it lives (see `Chunk::range`).
+        unsafe { std::slice::from_raw_parts(self.chunk.data().add(self.start as usize), self.len as usize) }
+    }
+
+    /// The part from `from` to `to` (exclusive), both counted from this range's begin.
+    #[inline]
+    pub fn slice(&self, from: usize, to: usize) -> Range {
+        assert!(from <= to && to <= self.len as usize, "a part lies inside its range");
+        Range { chunk: self.chunk.clone(), start: self.start + from as u32, len: (to - from) as u32 }
+    }
+
+    /// Drops the first `count` bytes.
+    #[inline]
+    pub fn advance(&mut self, count: usize) {
+        assert!(count <= self.len as usize, "a range can't advance beyond its end");
+        self.start += count as u32;
+        self.len -= count as u32;
+    }
+
+    /// Takes the first `count` bytes off.
+    #[inline]
+    pub fn split_to(&mut self, count: usize) -> Range {
+        let head = self.slice(0, count);
+        self.advance(count);
+        head
+    }
+
+    #[inline]
+    pub fn chunk(&self) -> &Chunk {
+        &self.chunk
+    }
+}
+
+impl std::fmt::Debug for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Range({}+{})", self.start, self.len)
+    }
+}
+
+/// A message's bytes, or some of them: ranges in order.
+#[derive(Clone, Default, Debug)]
+pub struct Payload {
+    ranges: SmallVec<[Range; 1]>,
+}
+
+impl Payload {
+    #[inline]
+    pub fn new() -> Payload {
+        Payload { ranges: SmallVec::new() }
+    }
+
+    pub fn copied(bytes: &[u8]) -> Payload {
+        Payload::from(Range::copied(bytes))
+    }
+
+    /// Bytes in all.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ranges.iter().map(Range::len).sum()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.iter().all(Range::is_empty)
+    }
+
+    #[inline]
+    pub fn push(&mut self, range: Range) {
+        if !range.is_empty() {
+            self.ranges.push(range);
+        }
+    }
+
+    /// Puts all of `more` behind what is here.
+    #[inline]
+    pub fn append(&mut self, more: Payload) {
+        if self.ranges.is_empty() {
+            *self = more;
+        } else {
+            self.ranges.extend(more.ranges);
+        }
+    }
+
+    #[inline]
+    pub fn ranges(&self) -> &[Range] {
+        &self.ranges
+    }
+
+    /// Takes the first `count` bytes off; `count` is at most the length.
+    pub fn split_to(&mut self, mut count: usize) -> Payload {
+        let mut head = Payload::new();
+        let mut whole = 0;
+        for range in self.ranges.iter_mut() {
+            if range.len() > count {
+                if count > 0 {
+                    head.ranges.push(range.split_to(count));
+                    count = 0;
+                }
+                break;
+            }
+            count -= range.len();
+            whole += 1;
+            head.ranges.push(range.clone());
+            if count == 0 {
+                break;
+            }
+        }
+        assert!(count == 0, "a payload can't be split behind its end");
+        self.ranges.drain(..whole);
+        head
+    }
+
+    /// A copy in one piece, for tests and slow paths.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len());
+        for range in &self.ranges {
+            bytes.extend_from_slice(range.as_slice());
+        }
+        bytes
+    }
+}
+
+impl From<Range> for Payload {
+    #[inline]
+    fn from(range: Range) -> Payload {
+        let mut payload = Payload::new();
+        payload.push(range);
+        payload
+    }
+}
+
+/// Copies small payloads that have to wait into chunks of their own, one behind another, so that a hundred
+/// bytes don't keep a whole receive chunk alive.
+pub struct Packer {
+    pool: Pool,
+    current: Option<(Chunk, usize)>,
+}
+
+impl Packer {
+    pub fn new(pool: Pool) -> Packer {
+        Packer { pool, current: None }
+    }
+
+    /// A range of the same bytes in a packed chunk.
+    pub fn pack(&mut self, bytes: &[u8]) -> Range {
+        if bytes.len() > self.pool.chunk_bytes() {
+            return Range::copied(bytes);
+        }
+        let (chunk, used) = match self.current.take() {
+            // Nobody holds a range any more: begin at its start again.
+            Some((chunk, _)) if chunk.is_unique() && bytes.len() <= chunk.capacity() => (chunk, 0),
+            Some((chunk, used)) if used + bytes.len() <= chunk.capacity() => (chunk, used),
+            _ => (self.pool.take(), 0),
+        };
+        // SAFETY: the room behind `used` is inside the chunk and no range lies on it.
+        let range = unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), chunk.data().add(used), bytes.len());
+            chunk.range(used, bytes.len())
+        };
+        self.current = Some((chunk, used + bytes.len()));
+        range
+    }
+
+    /// Packs each range of a payload that is shorter than `below` bytes.
+    pub fn pack_payload(&mut self, payload: &mut Payload, below: usize) {
+        for range in payload.ranges.iter_mut() {
+            if range.len() < below {
+                *range = self.pack(range.as_slice());
+            }
+        }
+    }
+
+    /// Lets go of a chunk that is not full, where nothing waits in it.
+    pub fn idle(&mut self) {
+        if self.current.as_ref().is_some_and(|(chunk, _)| chunk.is_unique()) {
+            self.current = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(pool: &Pool, bytes: &[u8]) -> Range {
+        let chunk = pool.take();
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), chunk.data(), bytes.len());
+            chunk.range(0, bytes.len())
+        }
+    }
+
+    #[test]
+    fn a_chunk_returns_to_its_pool_with_its_last_range() {
+        let pool = Pool::new(64, 2);
+        let range = filled(&pool, b"hello world");
+        let part = range.slice(6, 11);
+        drop(range);
+        assert_eq!((pool.in_use(), pool.free()), (1, 0));
+        assert_eq!(part.as_slice(), b"world");
+        drop(part);
+        assert_eq!((pool.in_use(), pool.free()), (0, 1));
+        let _again = pool.take();
+        assert_eq!((pool.in_use(), pool.free()), (1, 0));
+    }
+
+    #[test]
+    fn a_pool_keeps_no_more_than_it_was_told() {
+        let pool = Pool::new(16, 1);
+        let (a, b) = (pool.take(), pool.take());
+        drop(a);
+        drop(b);
+        assert_eq!((pool.in_use(), pool.free()), (0, 1));
+    }
+
+    #[test]
+    fn a_payload_splits_at_and_inside_ranges() {
+        let mut payload = Payload::copied(b"abc");
+        payload.append(Payload::copied(b"defg"));
+        assert_eq!(payload.len(), 7);
+        let head = payload.split_to(3);
+        assert_eq!(head.to_vec(), b"abc");
+        let next = payload.split_to(1);
+        assert_eq!(next.to_vec(), b"d");
+        assert_eq!(payload.to_vec(), b"efg");
+        assert_eq!(payload.split_to(0).len(), 0);
+        assert_eq!(payload.split_to(3).to_vec(), b"efg");
+        assert!(payload.is_empty());
+    }
+
+    #[test]
+    fn packed_ranges_share_a_chunk_and_keep_their_bytes() {
+        let pool = Pool::new(8, 4);
+        let mut packer = Packer::new(pool.clone());
+        let (a, b, c) = (packer.pack(b"abc"), packer.pack(b"defg"), packer.pack(b"hij"));
+        assert_eq!((a.as_slice(), b.as_slice(), c.as_slice()), (&b"abc"[..], &b"defg"[..], &b"hij"[..]));
+        assert_eq!(pool.in_use(), 2);
+        drop((a, b));
+        assert_eq!(pool.in_use(), 1);
+        drop(c);
+        packer.idle();
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn a_pool_may_go_before_its_chunks() {
+        let pool = Pool::new(16, 1);
+        let range = filled(&pool, b"x");
+        drop(pool);
+        assert_eq!(range.as_slice(), b"x");
+    }
+}

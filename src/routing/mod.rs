@@ -1,0 +1,18 @@
+//! Which link gets this delivery.
+//!
+//! Owns: addresses and the links on them, treatments (closest, balanced, multicast, unavailable), deliveries
+//! from their arrival to their outcome, the credit of senders, thresholds.
+//! Doesn't: know frames, bytes of a message, sockets, time (it is told).
+//! Driven by: the shard's dispatch, which turns an engine's events into inputs here and outputs from here
+//! into commands to engines. One input, then drain the outputs.
+//!
+//! Words: *sender* is a peer that sends (its link is incoming), *consumer* a peer that receives (outgoing).
+//!
+//! Invariants:
+//! - every delivery that arrived unsettled gets exactly one outcome at its sender, unless that is gone;
+//! - a consumer is never assigned more than its credit;
+//! - order a link is kept;
+//! - when all links are gone, no delivery is left and all counters are zero.
+
+pub mod output;
+pub use output::*;
