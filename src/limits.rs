@@ -38,3 +38,12 @@ pub const CONSUMER_WINDOW_MAX: u32 = 100_000;
 
 /// Longest address that an attach or a message may name.
 pub const ADDRESS_BYTES_MAX: usize = 2_048;
+
+/// Default of `creditSlack`: what may wait in the router, in percent of the consumers' windows.
+pub const CREDIT_SLACK_PERCENT_DEFAULT: u32 = 100;
+
+/// How long a consumer's drain waits for the senders to use or return their credit.
+pub const DRAIN_WAIT: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// How long a multicast consumer may take nothing before it is set aside.
+pub const MULTICAST_STALL: std::time::Duration = std::time::Duration::from_secs(2);

@@ -16,3 +16,11 @@
 
 pub mod output;
 pub use output::*;
+
+mod router;
+mod rules;
+mod settings;
+
+pub use router::{Arrival, Attach, Attached, Router};
+pub use rules::{AddressRules, RuleError};
+pub use settings::{AddressAttributes, AddressMatch, AddressRule, FlowControl, Marks, RouterSettings, Treatment};
