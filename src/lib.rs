@@ -8,6 +8,7 @@ pub mod arena;
 pub mod ids;
 pub mod limits;
 pub mod link;
+pub mod log;
 pub mod outcome;
 pub mod payload;
 pub mod time;

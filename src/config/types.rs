@@ -1,0 +1,197 @@
+//! What a configuration comes to: plain structs, every default filled in.
+
+use crate::log::{Levels, Module};
+
+/// A whole configuration, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    pub router: RouterConfig,
+    pub listeners: Vec<ListenerConfig>,
+    /// In the order of the file. No two have the same pattern.
+    pub addresses: Vec<AddressConfig>,
+    pub logs: Vec<LogConfig>,
+    /// What was accepted but looks like a mistake, or has no effect here. One readable line each.
+    pub warnings: Vec<super::Problem>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouterMode {
+    Standalone,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RouterConfig {
+    /// None: the file gives no id; the caller makes a random one.
+    pub id: Option<String>,
+    pub mode: RouterMode,
+    pub hello_interval_seconds: u32,
+    pub hello_max_age_seconds: u32,
+    pub ra_interval_seconds: u32,
+    pub ra_interval_flux_seconds: u32,
+    pub remote_ls_max_age_seconds: u32,
+    pub worker_threads: u32,
+    pub timestamps_in_utc: bool,
+    /// As strftime(3) reads it; None: the date and time with microseconds and zone.
+    pub timestamp_format: Option<String>,
+    /// For addresses that no `address` entity matches.
+    pub default_distribution: Distribution,
+    pub metadata: Option<String>,
+    /// For addresses that don't say.
+    pub flow: FlowConfig,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Distribution {
+    Multicast,
+    Closest,
+    Balanced,
+    Unavailable,
+}
+
+/// How senders of an address get credit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowControl {
+    /// A share of what the consumers can take.
+    Share,
+    /// The link capacity of the sender's listener, as soon as there is a consumer.
+    Capacity,
+}
+
+/// Credit and its times, for the router's addresses or for one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowConfig {
+    pub flow_control: FlowControl,
+    /// What may wait in the router beyond the consumers' windows, in percent of them.
+    pub credit_slack_percent: u32,
+    /// A multicast consumer without credit for longer than this is set aside.
+    pub multicast_stall_seconds: u32,
+    /// How long a consumer's drain waits for the senders.
+    pub drain_wait_milliseconds: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenerRole {
+    Normal,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressFamily {
+    Ipv4,
+    Ipv6,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StripAnnotations {
+    Both,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListenerConfig {
+    pub name: Option<String>,
+    /// The line where it begins, for messages that only binding it can give.
+    pub line: usize,
+    /// Empty: all addresses of the machine.
+    pub host: String,
+    /// As the file has it: a number, `amqp` or `amqps`.
+    pub port_name: String,
+    /// 0: any free port.
+    pub port: u16,
+    /// None: whatever the host resolves to.
+    pub socket_address_family: Option<AddressFamily>,
+    pub role: ListenerRole,
+    pub cost: u32,
+    /// Upper-case names, in the order of the file.
+    pub sasl_mechanisms: Vec<String>,
+    pub authenticate_peer: bool,
+    /// Bytes.
+    pub max_frame_size: u32,
+    /// 1 to 32 768; channel-max is one less.
+    pub max_sessions: u32,
+    /// Incoming window of a session, in frames of `max_frame_size`; None: the router's own bound.
+    pub max_session_frames: Option<u32>,
+    /// 0: none.
+    pub idle_timeout_seconds: u32,
+    pub strip_annotations: StripAnnotations,
+    /// Deliveries; never 0.
+    pub link_capacity: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AddressMatch {
+    /// The address itself and everything below it: `a/b` matches `a/b` and `a/b/c`.
+    Prefix(String),
+    /// Tokens between `.` or `/`; `*` is any one, `#` any number.
+    Pattern(String),
+}
+
+/// Marks of a depth: an event on reaching `up`, the opposite one on coming down to `down`. `down < up`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AlertMarks {
+    pub up: u64,
+    pub down: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct AddressConfig {
+    pub name: Option<String>,
+    pub line: usize,
+    pub matches: AddressMatch,
+    pub distribution: Distribution,
+    /// 0 to 9; None: the message's own.
+    pub priority: Option<u8>,
+    /// The router's, with what this address says in its place.
+    pub flow: FlowConfig,
+    /// Messages.
+    pub alert_count: Option<AlertMarks>,
+    /// Bytes.
+    pub alert_size: Option<AlertMarks>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogOutput {
+    Stdout,
+    Stderr,
+    File(String),
+}
+
+/// What a `log` entity says of its module. None: as the module DEFAULT has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogConfig {
+    pub line: usize,
+    pub module: Module,
+    pub enable: Option<Levels>,
+    pub include_timestamp: Option<bool>,
+    pub include_source: Option<bool>,
+    pub output: Option<LogOutput>,
+}
+
+impl Default for RouterConfig {
+    fn default() -> Self {
+        RouterConfig {
+            id: None,
+            mode: RouterMode::Standalone,
+            hello_interval_seconds: 1,
+            hello_max_age_seconds: 3,
+            ra_interval_seconds: 30,
+            ra_interval_flux_seconds: 4,
+            remote_ls_max_age_seconds: 60,
+            worker_threads: 4,
+            timestamps_in_utc: false,
+            timestamp_format: None,
+            default_distribution: Distribution::Balanced,
+            metadata: None,
+            flow: FlowConfig::default(),
+        }
+    }
+}
+
+impl Default for FlowConfig {
+    fn default() -> Self {
+        FlowConfig {
+            flow_control: FlowControl::Share,
+            credit_slack_percent: 100,
+            multicast_stall_seconds: 2,
+            drain_wait_milliseconds: 50,
+        }
+    }
+}
