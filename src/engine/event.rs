@@ -1,6 +1,6 @@
 //! What an engine tells its driver, and the words of its commands.
 
-use crate::ids::{DeliveryId, LinkHandle, SessionNumber, WireDelivery};
+use crate::ids::{DeliveryId, LinkHandle, LinkId, SessionNumber, WireDelivery};
 pub use crate::link::{Direction, ReceiverSettleMode, SenderSettleMode, Terminus};
 use crate::outcome::State;
 use crate::payload::Payload;
@@ -24,8 +24,9 @@ pub enum Event {
     /// A link was attached by the peer. Answer with `accept_link` or `refuse_link`.
     Attached { link: LinkHandle, attach: Box<RemoteAttach> },
     /// A link ended, for whatever reason (a detach, its session's or connection's end, stolen, our fault): the
-    /// handle is gone when this event is out; deliveries on it are routing's to end.
-    LinkEnded { link: LinkHandle, closed: bool, error: Option<Box<RemoteError>> },
+    /// handle is gone when this event is out; deliveries on it are routing's to end. `token`: what `accept_link`
+    /// said; None: the link ended before it was answered.
+    LinkEnded { link: LinkHandle, token: Option<LinkId>, closed: bool, error: Option<Box<RemoteError>> },
     /// The first frame of a delivery on an incoming link.
     Transfer(Transfer),
     /// A later frame of a delivery whose first had `more`.
@@ -118,4 +119,15 @@ pub enum Sent {
     /// Some of it waits in the engine (session window, output mark, or the message is still arriving): the link
     /// takes no other delivery until `PayloadSent` says complete.
     Partly,
+}
+
+/// How a link is accepted; the peer's own source and target are echoed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkAnswer<'a> {
+    pub sender_settle_mode: SenderSettleMode,
+    pub receiver_settle_mode: ReceiverSettleMode,
+    /// The address of a node that was made for a dynamic terminus.
+    pub dynamic_address: Option<&'a str>,
+    /// Bytes of the largest message on an incoming link, where it is less than the listener's. None: the listener's.
+    pub max_message_size: Option<u64>,
 }

@@ -15,3 +15,10 @@
 
 pub mod event;
 pub use event::*;
+
+mod connection;
+mod settings;
+mod transmit;
+pub use connection::Engine;
+pub use settings::Settings;
+pub use transmit::Transmit;

@@ -1,0 +1,64 @@
+//! What an engine is told once, when it is made: one [`Settings`] a listener, shared by its connections.
+
+use crate::limits;
+use std::time::Duration;
+
+/// Settings of a connection; shared by all of a listener's.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Our container-id: the router's id.
+    pub container_id: String,
+    /// `hostname` of our open; a router leaves it out.
+    pub hostname: Option<String>,
+    /// `version` of our open's properties.
+    pub version: String,
+    /// Bytes of the largest frame that we take; at least 512.
+    pub max_frame_size: u32,
+    /// The highest channel that the peer may use.
+    pub channel_max: u16,
+    /// The highest handle that the peer may use in a session.
+    pub handle_max: u32,
+    /// A peer that is silent for so long is closed; zero: never. Our open says half of it.
+    pub idle_timeout: Duration,
+    /// The mechanisms that are offered, in order. Empty: no SASL layer is served.
+    pub sasl_mechanisms: Vec<String>,
+    /// Whether a connection without a SASL layer is turned away.
+    pub sasl_required: bool,
+    /// Payload bytes that one session may have in the router.
+    pub session_incoming_bytes: usize,
+    /// A listener's `maxSessionFrames`: a session's incoming window in frames. None: as the bytes allow.
+    pub max_session_frames: Option<u32>,
+    /// Bytes of the largest message that a sender may send; 0: any size.
+    pub max_message_size: u64,
+    /// Where our serial numbers start: a session's next-outgoing-id and delivery-ids, a link's delivery-count.
+    /// Zero but in tests of their wrapping.
+    pub initial_serial: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            container_id: "router".to_owned(),
+            hostname: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            max_frame_size: limits::MAX_FRAME_SIZE_DEFAULT,
+            channel_max: (limits::MAX_SESSIONS_DEFAULT - 1) as u16,
+            handle_max: limits::LINKS_PER_SESSION_MAX - 1,
+            idle_timeout: Duration::from_secs(16),
+            sasl_mechanisms: vec!["ANONYMOUS".to_owned()],
+            sasl_required: false,
+            session_incoming_bytes: limits::SESSION_INCOMING_BYTES,
+            max_session_frames: None,
+            max_message_size: 0,
+            initial_serial: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// A session's full incoming window, in frames.
+    pub(super) fn incoming_window_full(&self) -> u32 {
+        let by_bytes = (self.session_incoming_bytes / self.max_frame_size.max(1) as usize).clamp(1, 1 << 20) as u32;
+        self.max_session_frames.map_or(by_bytes, |frames| frames.clamp(1, by_bytes))
+    }
+}
