@@ -164,34 +164,3 @@ pub struct LogConfig {
     pub include_source: Option<bool>,
     pub output: Option<LogOutput>,
 }
-
-impl Default for RouterConfig {
-    fn default() -> Self {
-        RouterConfig {
-            id: None,
-            mode: RouterMode::Standalone,
-            hello_interval_seconds: 1,
-            hello_max_age_seconds: 3,
-            ra_interval_seconds: 30,
-            ra_interval_flux_seconds: 4,
-            remote_ls_max_age_seconds: 60,
-            worker_threads: 4,
-            timestamps_in_utc: false,
-            timestamp_format: None,
-            default_distribution: Distribution::Balanced,
-            metadata: None,
-            flow: FlowConfig::default(),
-        }
-    }
-}
-
-impl Default for FlowConfig {
-    fn default() -> Self {
-        FlowConfig {
-            flow_control: FlowControl::Share,
-            credit_slack_percent: 100,
-            multicast_stall_seconds: 2,
-            drain_wait_milliseconds: 50,
-        }
-    }
-}
