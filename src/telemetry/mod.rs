@@ -1,1 +1,28 @@
-//! (placeholder)
+//! What a shard counts about itself.
+//!
+//! Owns: the counters of one shard, plain integers that only its thread changes.
+//! Doesn't: aggregate or publish; control asks a shard for a copy.
+
+/// Counters of one shard, since its start.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Counters {
+    pub connections_opened: u64,
+    pub connections_closed: u64,
+    /// Accepts that failed for want of file descriptors or memory.
+    pub accepts_failed: u64,
+    pub bytes_received: u64,
+    pub bytes_sent: u64,
+    pub receives: u64,
+    pub sends: u64,
+    /// Sends that the kernel took only a part of.
+    pub sends_short: u64,
+    /// Receives that found no buffer on offer.
+    pub receives_without_buffer: u64,
+    pub turns: u64,
+    /// Entries of the kernel: one a turn, but for a full submission queue.
+    pub enters: u64,
+    pub deliveries_in: u64,
+    pub deliveries_out: u64,
+    /// Facts for control that its full queue didn't take.
+    pub reports_missed: u64,
+}

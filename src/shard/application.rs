@@ -1,0 +1,59 @@
+//! What lives behind a shard's sockets, as the sockets see it.
+//!
+//! The turn (`turn.rs`) moves bytes and knows nothing of AMQP; the application ([`super::dispatch::Dispatch`], or an
+//! echo in the tests) makes output of input and knows nothing of rings.
+
+use crate::engine::Transmit;
+use crate::ids::ConnectionId;
+use crate::payload::Range;
+use crate::shard::mailbox::Order;
+use crate::shard::Listener;
+use crate::time::Time;
+use std::net::SocketAddr;
+
+pub trait Application {
+    /// A connection was accepted. Its id stays until `closed`.
+    fn accepted(&mut self, id: ConnectionId, listener: &Listener, peer: Option<SocketAddr>, now: Time);
+
+    /// Bytes came.
+    fn received(&mut self, id: ConnectionId, bytes: Range, now: Time);
+
+    /// The peer sends no more, or the connection broke.
+    fn end_of_stream(&mut self, id: ConnectionId, now: Time);
+
+    /// The moment that `connection_timeout` named has come (or an earlier one).
+    fn handle_timeout(&mut self, id: ConnectionId, now: Time);
+
+    /// Whether bytes are to be read at all now.
+    fn wants_input(&mut self, id: ConnectionId) -> bool;
+
+    fn connection_timeout(&mut self, id: ConnectionId) -> Option<Time>;
+
+    /// All that completed since the last turn was told. Do what follows from it and put each connection that may have
+    /// output, an end or another time-out into `touched` (more than once does no harm).
+    fn run(&mut self, now: Time, touched: &mut Vec<ConnectionId>);
+
+    /// When to call `run` though nothing happens.
+    fn next_timeout(&mut self) -> Option<Time>;
+
+    /// What there is to send. Its buffers are the kernel's until `transmitted` gives them back.
+    fn poll_transmit(&mut self, id: ConnectionId, now: Time) -> Option<Transmit>;
+
+    /// A send is over; `transmit` may be used again once cleared.
+    fn transmitted(&mut self, transmit: Transmit);
+
+    /// Nothing more will come out, and nothing more is wanted: the socket may end once its output is sent.
+    fn is_finished(&mut self, id: ConnectionId) -> bool;
+
+    /// The socket is gone.
+    fn closed(&mut self, id: ConnectionId, now: Time);
+
+    /// An order that isn't the turn's own.
+    fn order(&mut self, order: Order, now: Time);
+
+    /// End every connection in an orderly way; their ends show in `is_finished`.
+    fn stop(&mut self, now: Time);
+
+    /// Accepting on this listener failed and rests.
+    fn accept_failed(&mut self, listener: u32, errno: i32);
+}

@@ -1,0 +1,131 @@
+//! Where received bytes land: pooled chunks that the kernel picks from a provided buffer ring.
+//!
+//! A receive is armed without a buffer; the kernel takes one only when bytes are there. So an idle connection holds
+//! none, and memory follows what is in use at the same time.
+//!
+//! Owns: the ring of offered chunks and their buffer ids.
+//! Driven by: the shard: [`ReceiveBuffers::take`] on each completion that names a buffer, [`ReceiveBuffers::refill`]
+//! at a turn's end.
+//!
+//! Invariants:
+//! - A chunk on offer has no range on it: the kernel may write it any time.
+//! - A taken chunk goes on offer again only as a fresh one of the pool, when its last range is gone.
+//! - How many are on offer follows demand between two bounds: few stay warm in the cache, many bridge a burst.
+
+use super::ring::{Ring, RingError};
+use crate::payload::{Chunk, Pool};
+use io_uring::types::BufRingEntry;
+use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// The buffer group of receives.
+pub const BUFFER_GROUP: u16 = 0;
+/// Chunks on offer at least, and at most (a power of two: it is the ring's size).
+const OFFERED_MIN: u16 = 8;
+const OFFERED_MAX: u16 = 256;
+/// Turns without exhaustion after which fewer are offered.
+const CALM_TURNS: u32 = 4096;
+
+pub struct ReceiveBuffers {
+    pool: Pool,
+    /// The ring that the kernel reads: OFFERED_MAX entries, page aligned.
+    entries: NonNull<BufRingEntry>,
+    tail: u16,
+    /// The chunk on offer under each buffer id.
+    offered: Vec<Option<Chunk>>,
+    free_ids: Vec<u16>,
+    target: u16,
+    calm_turns: u32,
+}
+
+fn layout() -> Layout {
+    Layout::from_size_align(OFFERED_MAX as usize * std::mem::size_of::<BufRingEntry>(), 4096).expect("a fixed size")
+}
+
+impl ReceiveBuffers {
+    /// Registers the group with the ring and offers the first chunks.
+    pub fn new(ring: &Ring, pool: Pool) -> Result<ReceiveBuffers, RingError> {
+        // SAFETY: the layout isn't of size zero.
+        let memory = unsafe { alloc_zeroed(layout()) }.cast::<BufRingEntry>();
+        let Some(entries) = NonNull::new(memory) else { handle_alloc_error(layout()) };
+        let mut buffers = ReceiveBuffers {
+            pool,
+            entries,
+            tail: 0,
+            offered: (0..OFFERED_MAX).map(|_| None).collect(),
+            free_ids: (0..OFFERED_MAX).rev().collect(),
+            target: OFFERED_MIN,
+            calm_turns: 0,
+        };
+        // SAFETY: the memory is aligned, of the right size, and freed only after `unregister` or the ring's end.
+        unsafe { ring.inner().submitter().register_buf_ring_with_flags(memory as u64, OFFERED_MAX, BUFFER_GROUP, 0) }
+            .map_err(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) => RingError::TooOld,
+            _ => RingError::Other("the receive buffers can't be registered", error),
+        })?;
+        buffers.refill();
+        Ok(buffers)
+    }
+
+    /// The chunk that a completion named. None: no such buffer is on offer, which only a broken kernel would say.
+    #[inline]
+    pub fn take(&mut self, buffer: u16) -> Option<Chunk> {
+        let chunk = self.offered.get_mut(buffer as usize)?.take()?;
+        self.free_ids.push(buffer);
+        Some(chunk)
+    }
+
+    /// A receive found nothing on offer: offer more from now on.
+    pub fn exhausted(&mut self) {
+        self.target = (self.target * 2).min(OFFERED_MAX);
+        self.calm_turns = 0;
+    }
+
+    /// Offers chunks up to the target.
+    #[inline]
+    pub fn refill(&mut self) {
+        self.calm_turns += 1;
+        if self.calm_turns >= CALM_TURNS {
+            self.target = (self.target / 2).max(OFFERED_MIN);
+            self.calm_turns = 0;
+        }
+        let before = self.tail;
+        while (OFFERED_MAX as usize - self.free_ids.len()) < self.target as usize {
+            let Some(buffer) = self.free_ids.pop() else { break };
+            let chunk = self.pool.take();
+            debug_assert!(chunk.is_unique());
+            // SAFETY: inside the ring; the kernel reads an entry only below the tail, which is moved afterwards.
+            let entry = unsafe { &mut *self.entries.as_ptr().add((self.tail & (OFFERED_MAX - 1)) as usize) };
+            entry.set_addr(chunk.data() as u64);
+            entry.set_len(chunk.capacity() as u32);
+            entry.set_bid(buffer);
+            self.offered[buffer as usize] = Some(chunk);
+            self.tail = self.tail.wrapping_add(1);
+        }
+        if self.tail != before {
+            // SAFETY: the tail is a u16 inside of the ring's first entry, which the kernel reads with acquire.
+            unsafe { &*BufRingEntry::tail(self.entries.as_ptr()).cast::<AtomicU16>() }
+                .store(self.tail, Ordering::Release);
+        }
+    }
+
+    /// Takes the group away from the kernel; afterwards the chunks are ours. No receive is in flight.
+    pub fn unregister(&mut self, ring: &Ring) {
+        if ring.inner().submitter().unregister_buf_ring(BUFFER_GROUP).is_ok() {
+            self.offered.iter_mut().for_each(|chunk| *chunk = None);
+        }
+    }
+}
+
+impl Drop for ReceiveBuffers {
+    fn drop(&mut self) {
+        if self.offered.iter().any(Option::is_some) {
+            // Still the kernel's: leaked rather than written to after it was freed.
+            self.offered.drain(..).for_each(std::mem::forget);
+            return;
+        }
+        // SAFETY: allocated with this layout; the kernel no longer has it.
+        unsafe { dealloc(self.entries.as_ptr().cast(), layout()) }
+    }
+}

@@ -1,0 +1,648 @@
+//! Engines to the router and back: an engine's event becomes a routing input, a routing output a command to an engine.
+//!
+//! Owns: the engines, one a connection; the router; the output buffers that engines are lent.
+//! Doesn't: touch sockets or the ring (`turn`), decide anything about a delivery (the router), frame (engines).
+//!
+//! The order that keeps both sides right: one event into the router, then all of the router's outputs into engines,
+//! then the next event. An engine that was told something is *pending* until its own events are drained, too, in
+//! [`Application::run`]; nothing here calls itself.
+
+use super::anonymous::{self, Held};
+use super::application::Application;
+use super::mailbox::{Mailbox, Order, Report};
+use super::{Listener, ShardSettings};
+use crate::engine::{
+    Engine, Event, LinkAnswer, RemoteAttach, RemoteError, RemoteOpen, SaslInit, Sent, Transfer, Transmit,
+};
+use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, WireDelivery};
+use crate::limits;
+use crate::link::Terminus;
+use crate::outcome::Fault;
+use crate::payload::{Payload, Range};
+use crate::routing::{Arrival, Attach, Output, Router};
+use crate::security::{Exchange, Step};
+use crate::time::Time;
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A lent output buffer's first size; it grows with use, and keeps what it grew to while it is pooled.
+const OUTPUT_BYTES: usize = 16 * 1024;
+const OUTPUT_RANGES: usize = 64;
+/// Output buffers that are kept for the next ones that need some.
+const OUTPUTS_KEPT_MAX: usize = 256;
+/// A buffer that grew beyond this isn't kept.
+const OUTPUT_BYTES_KEPT_MAX: usize = 2 * limits::OUTPUT_MARK_BYTES;
+
+/// One connection, as dispatch knows it.
+struct Peer {
+    id: ConnectionId,
+    engine: Engine,
+    /// `[Cn]` in the log.
+    number: u64,
+    link_capacity: u32,
+    /// In `Dispatch::pending`.
+    pending: bool,
+    /// The router knows this connection.
+    opened: bool,
+    exchange: Option<(Exchange, String)>,
+    /// Links that the router knows, for the stop.
+    links: HashSet<LinkHandle>,
+    /// Messages of anonymous links whose `to` has not arrived yet.
+    held: Vec<Held>,
+}
+
+pub struct Dispatch {
+    router: Router,
+    /// By the connection id's index.
+    peers: Vec<Option<Box<Peer>>>,
+    /// Connections whose engine was told something.
+    pending: Vec<ConnectionId>,
+    outputs: Vec<Transmit>,
+    mailbox: Arc<Mailbox>,
+    trace: bool,
+    next_number: u64,
+    stopping: bool,
+    reports_missed: u64,
+    pub deliveries_in: u64,
+    pub deliveries_out: u64,
+}
+
+/// A peer by its id, borrowed from the table alone so that the router stays free.
+#[inline]
+fn find(peers: &mut [Option<Box<Peer>>], id: ConnectionId) -> Option<&mut Peer> {
+    match peers.get_mut(id.index as usize) {
+        Some(Some(peer)) if peer.id == id => Some(peer),
+        _ => None,
+    }
+}
+
+impl Dispatch {
+    pub fn new(settings: ShardSettings, mailbox: Arc<Mailbox>) -> Dispatch {
+        Dispatch {
+            router: Router::new(settings.router, Time::ZERO),
+            peers: Vec::new(),
+            pending: Vec::with_capacity(1024),
+            outputs: Vec::with_capacity(OUTPUTS_KEPT_MAX),
+            mailbox,
+            trace: settings.trace,
+            next_number: 1,
+            stopping: false,
+            reports_missed: 0,
+            deliveries_in: 0,
+            deliveries_out: 0,
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        if !self.mailbox.report(report) {
+            self.reports_missed += 1;
+        }
+    }
+
+    /// An engine about to be told something: it has an output buffer, and its events are drained afterwards.
+    #[inline]
+    fn engine(&mut self, id: ConnectionId) -> Option<&mut Engine> {
+        let peer = find(&mut self.peers, id)?;
+        if peer.engine.needs_output() {
+            let buffer = self.outputs.pop();
+            peer.engine.give_output(buffer.unwrap_or_else(|| Transmit::with_capacity(OUTPUT_BYTES, OUTPUT_RANGES)));
+        }
+        if !peer.pending {
+            peer.pending = true;
+            self.pending.push(id);
+        }
+        Some(&mut peer.engine)
+    }
+
+    /// Drains an engine's events into the router.
+    fn pump(&mut self, id: ConnectionId, now: Time) {
+        while let Some(peer) = find(&mut self.peers, id) {
+            let Some(event) = peer.engine.poll_event() else { break };
+            self.event(id, event, now);
+            self.apply_outputs();
+        }
+        if self.trace {
+            self.drain_trace(id);
+        }
+    }
+
+    fn drain_trace(&mut self, id: ConnectionId) {
+        while let Some(peer) = find(&mut self.peers, id) {
+            let Some(line) = peer.engine.poll_trace() else { return };
+            let connection = peer.number;
+            self.report(Report::Trace { connection, line });
+        }
+    }
+
+    // ── events ──
+
+    #[inline]
+    fn event(&mut self, id: ConnectionId, event: Event, now: Time) {
+        match event {
+            Event::Transfer(transfer) => self.transfer(id, transfer, now),
+            Event::ReceiverDisposition { delivery, wire, state, settled } => {
+                self.router.receiver_disposition(delivery, wire, state, settled, now)
+            }
+            Event::SenderDisposition { token: Some(delivery), state, settled, .. } => {
+                self.router.sender_disposition(delivery, state, settled, now)
+            }
+            // Of a delivery that routing is done with.
+            Event::SenderDisposition { token: None, .. } => {}
+            Event::TransferMore { link, wire, token, payload, more, settled } => match token {
+                Some(delivery) => self.router.delivery_more(delivery, payload, !more, settled, now),
+                None => self.held_more(id, link, wire, payload, more, settled, now),
+            },
+            Event::TransferAborted { wire, token, .. } => match token {
+                Some(delivery) => self.router.delivery_aborted(delivery, now),
+                None => self.held_aborted(id, wire),
+            },
+            Event::Credit { link, delivery_count, limit, drain } => {
+                if let Some(link) = self.link_token(id, link) {
+                    self.router.credit(link, delivery_count, limit, drain, now);
+                }
+            }
+            Event::SenderDrained { link, credit } => {
+                if let Some(link) = self.link_token(id, link) {
+                    self.router.sender_drained(link, credit, now);
+                }
+            }
+            Event::PayloadSent { delivery, bytes, complete, .. } => {
+                self.router.payload_sent(delivery, bytes, complete, now)
+            }
+            Event::SessionWritable { session } => self.router.session_writable(id, session, now),
+            rare => self.rare_event(id, rare, now),
+        }
+    }
+
+    /// Events of a connection's or link's life: they may allocate.
+    #[cold]
+    fn rare_event(&mut self, id: ConnectionId, event: Event, now: Time) {
+        match event {
+            Event::SaslInit(init) => self.sasl_init(id, *init),
+            Event::SaslResponse(response) => self.sasl_response(id, &response),
+            Event::Opened(open) => self.opened(id, *open),
+            Event::Attached { link, attach } => self.attached(id, link, &attach, now),
+            Event::LinkEnded { link, token, closed, error } => {
+                self.link_forgotten(id, link);
+                if let Some(token) = token {
+                    self.link_ended(id, token, closed, error, now);
+                }
+            }
+            Event::Closed { error } => self.connection_over(id, error, now),
+            _ => {}
+        }
+    }
+
+    fn link_token(&mut self, id: ConnectionId, link: LinkHandle) -> Option<LinkId> {
+        find(&mut self.peers, id)?.engine.link_token(link)
+    }
+
+    fn sasl_init(&mut self, id: ConnectionId, init: SaslInit) {
+        let Some(engine) = self.engine(id) else { return };
+        let offered = engine.settings().clone();
+        let (exchange, step) =
+            Exchange::begin(&init.mechanism, &offered.sasl_mechanisms, init.initial_response.as_deref());
+        if let Some(peer) = find(&mut self.peers, id) {
+            peer.exchange = Some((exchange, init.mechanism));
+        }
+        self.sasl_step(id, step);
+    }
+
+    fn sasl_response(&mut self, id: ConnectionId, response: &[u8]) {
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        let step = match &mut peer.exchange {
+            Some((exchange, _)) => exchange.respond(Some(response)),
+            None => Step::Refused,
+        };
+        self.sasl_step(id, step);
+    }
+
+    fn sasl_step(&mut self, id: ConnectionId, step: Step) {
+        let Some(engine) = self.engine(id) else { return };
+        let (accepted, user) = match step {
+            Step::Challenge(challenge) => return engine.sasl_challenge(&challenge),
+            Step::Accepted { user } => (true, Some(user)),
+            Step::Refused => (false, None),
+        };
+        engine.sasl_outcome(accepted);
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        let mechanism = peer.exchange.take().map(|(_, mechanism)| mechanism).unwrap_or_default();
+        let connection = peer.number;
+        self.report(Report::Authenticated { connection, mechanism, user, accepted });
+    }
+
+    fn opened(&mut self, id: ConnectionId, open: RemoteOpen) {
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        peer.opened = true;
+        let (connection, link_capacity) = (peer.number, peer.link_capacity);
+        self.router.connection_opened(id, link_capacity);
+        self.report(Report::ConnectionOpened {
+            connection,
+            container_id: open.container_id,
+            product: open.product,
+            version: open.version,
+        });
+    }
+
+    fn attached(&mut self, id: ConnectionId, link: LinkHandle, attach: &RemoteAttach, now: Time) {
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        let connection = peer.number;
+        let Some(direction) = attach.direction else { return };
+        let (name, address) = (attach.name.clone(), address_of(&attach.terminus));
+        let answer = self.router.attach(
+            Attach {
+                port: Port { connection: id, link },
+                session: attach.session,
+                direction,
+                terminus: &attach.terminus,
+                name: &attach.name,
+                sender_settle_mode: attach.sender_settle_mode,
+                receiver_settle_mode: attach.receiver_settle_mode,
+            },
+            now,
+        );
+        let Some(engine) = self.engine(id) else { return };
+        match answer {
+            Ok(attached) => {
+                let answer = LinkAnswer {
+                    sender_settle_mode: attached.sender_settle_mode,
+                    receiver_settle_mode: attached.receiver_settle_mode,
+                    dynamic_address: attached.dynamic_address.as_deref(),
+                    max_message_size: None,
+                };
+                engine.accept_link(link, attached.link, answer);
+                if let Some(peer) = find(&mut self.peers, id) {
+                    peer.links.insert(link);
+                }
+                let address = attached.dynamic_address.or(address);
+                self.report(Report::LinkAttached { connection, name, address, direction });
+            }
+            Err(fault) => {
+                engine.refuse_link(link, &fault);
+                let condition = fault.condition;
+                self.report(Report::LinkRefused { connection, name, address, direction, condition });
+            }
+        }
+    }
+
+    fn link_forgotten(&mut self, id: ConnectionId, link: LinkHandle) {
+        if let Some(peer) = find(&mut self.peers, id) {
+            peer.held.retain(|held| held.link != link);
+            peer.links.remove(&link);
+        }
+    }
+
+    fn link_ended(
+        &mut self,
+        id: ConnectionId,
+        token: LinkId,
+        closed: bool,
+        error: Option<Box<RemoteError>>,
+        now: Time,
+    ) {
+        self.router.link_ended(token, closed, now);
+        if let Some(connection) = find(&mut self.peers, id).map(|peer| peer.number) {
+            self.report(Report::LinkDetached { connection, error });
+        }
+    }
+
+    fn connection_over(&mut self, id: ConnectionId, error: Option<Box<RemoteError>>, now: Time) {
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        peer.held.clear();
+        peer.links.clear();
+        let connection = peer.number;
+        if std::mem::replace(&mut peer.opened, false) {
+            self.router.connection_closed(id, now);
+        }
+        self.report(Report::ConnectionClosed { connection, error });
+    }
+
+    // ── deliveries ──
+
+    #[inline]
+    fn transfer(&mut self, id: ConnectionId, transfer: Transfer, now: Time) {
+        self.deliveries_in += 1;
+        let Some(link) = self.link_token(id, transfer.link) else { return };
+        if self.router.is_anonymous(link) {
+            return self.anonymous_transfer(id, link, transfer, now);
+        }
+        let Transfer { wire, message_format, settled, more, payload, .. } = transfer;
+        self.arrive(id, link, Arrival { wire, message_format, settled, complete: !more, payload, to: None }, now);
+    }
+
+    #[inline]
+    fn arrive(&mut self, id: ConnectionId, link: LinkId, arrival: Arrival<'_>, now: Time) {
+        let wire = arrival.wire;
+        // What is settled and complete is never spoken of again.
+        let forgotten = arrival.settled && arrival.complete;
+        if let Some(delivery) = self.router.delivery(link, arrival, now) {
+            if !forgotten {
+                if let Some(peer) = find(&mut self.peers, id) {
+                    peer.engine.set_incoming_token(wire, delivery);
+                }
+            }
+        }
+    }
+
+    /// On an anonymous link the message itself says where it goes; until that has arrived, the message is held.
+    fn anonymous_transfer(&mut self, id: ConnectionId, link: LinkId, transfer: Transfer, now: Time) {
+        let held = Held {
+            link: transfer.link,
+            wire: transfer.wire,
+            message_format: transfer.message_format,
+            settled: transfer.settled,
+            payload: transfer.payload,
+        };
+        self.look_for_to(id, link, held, transfer.more, now);
+    }
+
+    fn look_for_to(&mut self, id: ConnectionId, link: LinkId, held: Held, more: bool, now: Time) {
+        let to = anonymous::find_to(&held.payload, !more);
+        if let anonymous::Found::Incomplete = to {
+            if let Some(peer) = find(&mut self.peers, id) {
+                peer.held.push(held);
+            }
+            return;
+        }
+        let Held { wire, message_format, settled, payload, .. } = held;
+        let to = to.address();
+        let arrival = Arrival { wire, message_format, settled, complete: !more, payload, to };
+        self.arrive(id, link, arrival, now);
+    }
+
+    /// A later frame of a message that the router doesn't have: held, or done with.
+    #[allow(clippy::too_many_arguments)]
+    fn held_more(
+        &mut self,
+        id: ConnectionId,
+        link: LinkHandle,
+        wire: WireDelivery,
+        payload: Payload,
+        more: bool,
+        settled: bool,
+        now: Time,
+    ) {
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        let Some(index) = peer.held.iter().position(|held| held.wire == wire) else {
+            let bytes = payload.len();
+            if let Some(engine) = self.engine(id) {
+                engine.payload_released(wire.session, bytes);
+            }
+            return;
+        };
+        let mut held = peer.held.swap_remove(index);
+        held.payload.append(payload);
+        held.settled |= settled;
+        if let Some(link) = peer.engine.link_token(link) {
+            self.look_for_to(id, link, held, more, now);
+        }
+    }
+
+    fn held_aborted(&mut self, id: ConnectionId, wire: WireDelivery) {
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        if let Some(index) = peer.held.iter().position(|held| held.wire == wire) {
+            let bytes = peer.held.swap_remove(index).payload.len();
+            if let Some(engine) = self.engine(id) {
+                engine.payload_released(wire.session, bytes);
+            }
+        }
+    }
+
+    // ── outputs ──
+
+    /// Hands all of the router's outputs to engines.
+    #[inline]
+    fn apply_outputs(&mut self) {
+        while let Some(output) = self.router.poll_output() {
+            self.apply(output);
+        }
+    }
+
+    #[inline]
+    fn apply(&mut self, output: Output) {
+        match output {
+            Output::Send { port, delivery, message_format, settled, complete, payload } => {
+                let Some(engine) = self.engine(port.connection) else { return };
+                let sent = engine.send(port.link, delivery, message_format, settled, complete, payload);
+                self.deliveries_out += 1;
+                self.after_send(port, sent);
+            }
+            Output::DisposeIncoming { connection, wire, state, settled } => {
+                if let Some(engine) = self.engine(connection) {
+                    engine.dispose_incoming(wire, state, settled);
+                }
+            }
+            Output::Credit { port, add, drain } => {
+                if let Some(engine) = self.engine(port.connection) {
+                    engine.grant(port.link, add, drain);
+                }
+            }
+            Output::PayloadReleased { connection, session, bytes } => {
+                if let Some(engine) = self.engine(connection) {
+                    engine.payload_released(session, bytes);
+                }
+            }
+            Output::DisposeOutgoing { connection, wire, state, settled } => {
+                if let Some(engine) = self.engine(connection) {
+                    engine.dispose_outgoing(wire, state, settled);
+                }
+            }
+            Output::SendMore { port, delivery, complete, payload } => {
+                let Some(engine) = self.engine(port.connection) else { return };
+                let sent = engine.send_more(port.link, delivery, complete, payload);
+                self.after_send(port, sent);
+            }
+            Output::SendAbort { port, delivery } => self.abort(port, delivery),
+            Output::Drained { port } => {
+                if let Some(engine) = self.engine(port.connection) {
+                    engine.drained(port.link);
+                }
+            }
+            Output::Detach { port, fault } => {
+                if let Some(engine) = self.engine(port.connection) {
+                    engine.detach(port.link, &fault);
+                }
+            }
+        }
+    }
+
+    fn abort(&mut self, port: Port, delivery: DeliveryId) {
+        let Some(engine) = self.engine(port.connection) else { return };
+        let sent = engine.send_abort(port.link, delivery);
+        self.after_send(port, sent);
+    }
+
+    /// Tells the router, before it gives its next output, what a send left no room for.
+    #[inline]
+    fn after_send(&mut self, port: Port, sent: Sent) {
+        if sent == (Sent::Whole { room: true }) {
+            return;
+        }
+        let Some(peer) = find(&mut self.peers, port.connection) else { return };
+        match sent {
+            Sent::Partly => {
+                if let Some(link) = peer.engine.link_token(port.link) {
+                    self.router.link_busy(link);
+                }
+            }
+            Sent::Whole { .. } => {
+                if let Some(session) = peer.engine.link_session(port.link) {
+                    self.router.session_blocked(port.connection, session);
+                }
+            }
+        }
+    }
+}
+
+fn address_of(terminus: &Terminus) -> Option<String> {
+    match terminus {
+        Terminus::Node { address, .. } => address.clone(),
+        Terminus::Coordinator => Some("$coordinator".to_owned()),
+        Terminus::Absent => None,
+    }
+}
+
+impl Application for Dispatch {
+    fn accepted(&mut self, id: ConnectionId, listener: &Listener, address: Option<SocketAddr>, now: Time) {
+        let mut engine = Engine::new(listener.engine.clone(), now);
+        if self.trace {
+            engine.set_trace(true);
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let peer = Box::new(Peer {
+            id,
+            engine,
+            number,
+            link_capacity: listener.link_capacity,
+            pending: false,
+            opened: false,
+            exchange: None,
+            links: HashSet::new(),
+            held: Vec::new(),
+        });
+        let index = id.index as usize;
+        if self.peers.len() <= index {
+            self.peers.resize_with(index + 1, || None);
+        }
+        self.peers[index] = Some(peer);
+        self.report(Report::ConnectionAccepted { connection: number, listener: listener.number, peer: address });
+    }
+
+    fn received(&mut self, id: ConnectionId, bytes: Range, now: Time) {
+        if let Some(engine) = self.engine(id) {
+            engine.handle_input(bytes, now);
+            self.pump(id, now);
+        }
+    }
+
+    fn end_of_stream(&mut self, id: ConnectionId, now: Time) {
+        if let Some(engine) = self.engine(id) {
+            engine.handle_end_of_stream(now);
+        }
+    }
+
+    fn handle_timeout(&mut self, id: ConnectionId, now: Time) {
+        if let Some(engine) = self.engine(id) {
+            engine.handle_timeout(now);
+        }
+    }
+
+    #[inline]
+    fn connection_timeout(&mut self, id: ConnectionId) -> Option<Time> {
+        find(&mut self.peers, id)?.engine.poll_timeout()
+    }
+
+    fn wants_input(&mut self, id: ConnectionId) -> bool {
+        find(&mut self.peers, id).is_some_and(|peer| peer.engine.wants_input())
+    }
+
+    fn run(&mut self, now: Time, touched: &mut Vec<ConnectionId>) {
+        if self.router.poll_timeout().is_some_and(|at| at <= now) {
+            self.router.handle_timeout(now);
+            self.apply_outputs();
+        }
+        while let Some(id) = self.pending.pop() {
+            if let Some(peer) = find(&mut self.peers, id) {
+                // Before its events: what they bring about may make it pending again.
+                peer.pending = false;
+                touched.push(id);
+                self.pump(id, now);
+            }
+        }
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        self.router.poll_timeout()
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, id: ConnectionId, _now: Time) -> Option<Transmit> {
+        let peer = find(&mut self.peers, id)?;
+        let transmit = peer.engine.poll_transmit();
+        if peer.engine.has_work() && !peer.pending {
+            peer.pending = true;
+            self.pending.push(id);
+        }
+        if self.trace {
+            self.drain_trace(id);
+        }
+        transmit
+    }
+
+    #[inline]
+    fn transmitted(&mut self, mut transmit: Transmit) {
+        transmit.clear();
+        if self.outputs.len() < OUTPUTS_KEPT_MAX && transmit.bytes.capacity() <= OUTPUT_BYTES_KEPT_MAX {
+            self.outputs.push(transmit);
+        }
+    }
+
+    #[inline]
+    fn is_finished(&mut self, id: ConnectionId) -> bool {
+        find(&mut self.peers, id).is_none_or(|peer| peer.engine.is_closed())
+    }
+
+    fn closed(&mut self, id: ConnectionId, now: Time) {
+        // Its engine has closed as a rule; where the socket ended under it, its links end here.
+        if let Some(engine) = self.engine(id) {
+            engine.handle_end_of_stream(now);
+            self.pump(id, now);
+        }
+        if let Some(slot) = self.peers.get_mut(id.index as usize) {
+            if slot.as_ref().is_some_and(|peer| peer.id == id) {
+                *slot = None;
+            }
+        }
+    }
+
+    fn order(&mut self, order: Order, _now: Time) {
+        if let Order::SetTrace(on) = order {
+            self.trace = on;
+            for peer in self.peers.iter_mut().flatten() {
+                peer.engine.set_trace(on);
+            }
+        }
+    }
+
+    fn stop(&mut self, _now: Time) {
+        self.stopping = true;
+        let ids: Vec<ConnectionId> = self.peers.iter().flatten().map(|peer| peer.id).collect();
+        let fault = Fault::connection("amqp:connection:forced", "the router is shutting down");
+        let link_fault = Fault::link("amqp:connection:forced", "the router is shutting down");
+        for id in ids {
+            let links: Vec<LinkHandle> =
+                find(&mut self.peers, id).map(|peer| peer.links.iter().copied().collect()).unwrap_or_default();
+            let Some(engine) = self.engine(id) else { continue };
+            for link in links {
+                engine.detach(link, &link_fault);
+            }
+            engine.close(Some(&fault));
+        }
+    }
+
+    fn accept_failed(&mut self, listener: u32, errno: i32) {
+        self.report(Report::AcceptPaused { listener, errno });
+    }
+}

@@ -1,0 +1,260 @@
+//! One io_uring, made and used on one thread.
+//!
+//! Owns: the set-up with its flags, entering the kernel, and what an operation's `user_data` says.
+//! Doesn't: know what an operation is for beyond its [`Operation`] kind.
+//!
+//! Invariant: every operation pushed here completes exactly once (nothing multishot), so that its owner can count.
+
+use crate::arena::SlabId;
+use crate::ids::ConnectionId;
+use io_uring::{squeue, types, IoUring};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// Submission entries: two for each connection that one turn touches, before the kernel is entered early.
+const SUBMISSIONS: u32 = 1024;
+/// Completion entries: what may complete between two turns; more overflow into the kernel's list (FEAT_NODROP).
+const COMPLETIONS: u32 = 8192;
+
+/// Why a shard has no ring.
+#[derive(Debug)]
+pub enum RingError {
+    /// The kernel knows no io_uring at all.
+    Missing,
+    /// `kernel.io_uring_disabled`, a seccomp filter, or a container's profile forbids it.
+    Forbidden,
+    /// The kernel knows io_uring but not the flags that the shard is built on.
+    TooOld,
+    /// Anything else, with what was being done.
+    Other(&'static str, io::Error),
+}
+
+impl fmt::Display for RingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RingError::Missing => write!(
+                f,
+                "this kernel has no io_uring: Linux 6.1 or later is needed, built with CONFIG_IO_URING=y \
+                 (a container's seccomp profile may also hide it: allow io_uring_setup, io_uring_enter and io_uring_register)"
+            ),
+            RingError::Forbidden => write!(
+                f,
+                "io_uring is forbidden here: set `sysctl -w kernel.io_uring_disabled=0` (1 admits only the group of \
+                 kernel.io_uring_group and CAP_SYS_ADMIN), and in a container allow io_uring_setup, io_uring_enter and \
+                 io_uring_register in its seccomp profile (Docker: --security-opt seccomp=...)"
+            ),
+            RingError::TooOld => write!(
+                f,
+                "this kernel's io_uring is too old: Linux 6.1 or later is needed (IORING_SETUP_DEFER_TASKRUN, provided buffer rings)"
+            ),
+            RingError::Other(what, error) => {
+                write!(f, "{what}: {error}")?;
+                if error.raw_os_error() == Some(libc::ENOMEM) {
+                    write!(f, " (raise the limit of locked memory: `ulimit -l`, LimitMEMLOCK= in systemd)")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for RingError {}
+
+/// What a completion is about. Packed into an operation's `user_data`: 4 bits of kind, 28 of index, 32 of generation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    Receive(ConnectionId),
+    Send(ConnectionId),
+    Accept(u32),
+    /// The eventfd that control rings.
+    Wake,
+    /// A cancellation's own completion; what was cancelled has one as well.
+    Cancel,
+}
+
+const KIND_RECEIVE: u64 = 1;
+const KIND_SEND: u64 = 2;
+const KIND_ACCEPT: u64 = 3;
+const KIND_WAKE: u64 = 4;
+const KIND_CANCEL: u64 = 5;
+/// Above any number of descriptors that a process can have in earnest; the shard takes no connection beyond.
+pub const INDEX_MAX: u32 = (1 << 28) - 1;
+
+impl Operation {
+    #[inline]
+    pub fn user_data(self) -> u64 {
+        let pack = |kind: u64, id: ConnectionId| {
+            kind << 60 | u64::from(id.index() & INDEX_MAX) << 32 | u64::from(id.generation())
+        };
+        match self {
+            Operation::Receive(id) => pack(KIND_RECEIVE, id),
+            Operation::Send(id) => pack(KIND_SEND, id),
+            Operation::Accept(listener) => KIND_ACCEPT << 60 | u64::from(listener & INDEX_MAX) << 32,
+            Operation::Wake => KIND_WAKE << 60,
+            Operation::Cancel => KIND_CANCEL << 60,
+        }
+    }
+
+    /// None: not one of ours.
+    #[inline]
+    pub fn from_user_data(user_data: u64) -> Option<Operation> {
+        let index = (user_data >> 32) as u32 & INDEX_MAX;
+        let generation = user_data as u32;
+        match user_data >> 60 {
+            KIND_RECEIVE => Some(Operation::Receive(ConnectionId { index, generation })),
+            KIND_SEND => Some(Operation::Send(ConnectionId { index, generation })),
+            KIND_ACCEPT => Some(Operation::Accept(index)),
+            KIND_WAKE => Some(Operation::Wake),
+            KIND_CANCEL => Some(Operation::Cancel),
+            _ => None,
+        }
+    }
+}
+
+/// A completion, copied out of the queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    pub user_data: u64,
+    pub result: i32,
+    pub flags: u32,
+}
+
+pub struct Ring {
+    ring: IoUring,
+    /// Operations that the submission queue had no room for, even after the kernel was entered.
+    backlog: VecDeque<squeue::Entry>,
+    /// Entries of the kernel, for telemetry.
+    pub enters: u64,
+}
+
+impl Ring {
+    /// To be called on the thread that uses it (SINGLE_ISSUER).
+    pub fn new() -> Result<Ring, RingError> {
+        let mut builder = IoUring::builder();
+        builder
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_coop_taskrun()
+            .setup_submit_all()
+            .setup_clamp()
+            .dontfork()
+            .setup_cqsize(COMPLETIONS);
+        let ring = builder.build(SUBMISSIONS).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENOSYS) => RingError::Missing,
+            Some(libc::EPERM | libc::EACCES) => RingError::Forbidden,
+            Some(libc::EINVAL) => RingError::TooOld,
+            _ => RingError::Other("io_uring can't be set up", error),
+        })?;
+        let features = ring.params();
+        if !features.is_feature_ext_arg() || !features.is_feature_nodrop() || !features.is_feature_fast_poll() {
+            return Err(RingError::TooOld);
+        }
+        let made = Ring { ring, backlog: VecDeque::new(), enters: 0 };
+        // Saves the kernel a look-up on each enter. Where it fails nothing is lost.
+        let _ = made.ring.submitter().register_ring_fd();
+        Ok(made)
+    }
+
+    pub(super) fn inner(&self) -> &IoUring {
+        &self.ring
+    }
+
+    /// Queues an operation; it starts with the next enter.
+    ///
+    /// # Safety
+    /// What the entry points to stays valid and in place until its completion was taken.
+    #[inline]
+    pub unsafe fn push(&mut self, entry: squeue::Entry) {
+        if !self.backlog.is_empty() || self.ring.submission().push(&entry).is_err() {
+            self.push_full(entry);
+        }
+    }
+
+    #[cold]
+    fn push_full(&mut self, entry: squeue::Entry) {
+        self.backlog.push_back(entry);
+        self.enters += 1;
+        // What fails here (EBUSY, EAGAIN) is tried again by the turn's own enter.
+        let _ = self.ring.submit();
+        self.drain_backlog();
+    }
+
+    fn drain_backlog(&mut self) {
+        let mut submission = self.ring.submission();
+        while let Some(entry) = self.backlog.front() {
+            // SAFETY: the one that pushed it answers for what it points to.
+            if unsafe { submission.push(entry) }.is_err() {
+                return;
+            }
+            self.backlog.pop_front();
+        }
+    }
+
+    /// Submits what was queued and sleeps until something completed or `timeout` passed; `None`: no limit. A zero
+    /// timeout looks without sleeping.
+    pub fn submit_and_wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if !self.backlog.is_empty() {
+            self.drain_backlog();
+        }
+        let timespec;
+        let mut args = types::SubmitArgs::new();
+        if let Some(timeout) = timeout {
+            timespec = types::Timespec::from(timeout);
+            args = args.timespec(&timespec);
+        }
+        // With a backlog the queue is full of entries; don't sleep on half of the work.
+        if !self.backlog.is_empty() {
+            let zero = types::Timespec::new();
+            return self.enter(&types::SubmitArgs::new().timespec(&zero));
+        }
+        self.enter(&args)
+    }
+
+    fn enter(&mut self, args: &types::SubmitArgs<'_, '_>) -> io::Result<()> {
+        self.enters += 1;
+        match self.ring.submitter().submit_with_args(1, args) {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                // Time passed, a signal came, or completions must be drained first: all normal.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Copies out what has completed. `into` is empty before.
+    #[inline]
+    pub fn completions(&mut self, into: &mut Vec<Completion>) {
+        let queue = self.ring.completion();
+        into.extend(queue.map(|entry| Completion {
+            user_data: entry.user_data(),
+            result: entry.result(),
+            flags: entry.flags(),
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_survive_their_packing() {
+        let id = ConnectionId { index: INDEX_MAX - 3, generation: u32::MAX };
+        for operation in
+            [Operation::Receive(id), Operation::Send(id), Operation::Accept(7), Operation::Wake, Operation::Cancel]
+        {
+            assert_eq!(Operation::from_user_data(operation.user_data()), Some(operation));
+        }
+        assert_eq!(Operation::from_user_data(0), None);
+    }
+
+    #[test]
+    fn errors_say_what_to_enable() {
+        assert!(RingError::Forbidden.to_string().contains("kernel.io_uring_disabled=0"));
+        assert!(RingError::Missing.to_string().contains("CONFIG_IO_URING"));
+        assert!(RingError::TooOld.to_string().contains("6.1"));
+    }
+}

@@ -1,0 +1,251 @@
+//! One connected socket: what is in flight on it, and how it ends.
+//!
+//! Life: `Open` → (the application is finished, its output is sent) `Lingering`: our side is shut, what the peer still
+//! sends is read and dropped until it ends too, for a bounded time → `Ending`: both sides shut, what is in flight is
+//! cancelled → the last completion came: the descriptor is closed, the slot freed. A broken or timed-out
+//! connection goes to `Ending` directly.
+//!
+//! Why linger: closing a socket with unread bytes sends a reset, which may overtake our last frames at the peer.
+//! Why shut before cancel and close: `close` alone leaves an armed receive holding the socket, and sends no FIN.
+
+use super::ring::{Operation, Ring};
+use super::timers;
+use crate::engine::Transmit;
+use crate::ids::ConnectionId;
+use crate::shard::buffers::BUFFER_GROUP;
+use crate::time::Time;
+use io_uring::{opcode, squeue, types};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// Don't try to receive before the socket polls readable: the last receive took all there was.
+const RECVSEND_POLL_FIRST: u16 = 1;
+/// Pieces of one SENDMSG at most (the kernel's UIO_MAXIOV is 1024): what is beyond is sent as if the write was short.
+const PIECES_MAX: usize = 1000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    Open,
+    Lingering,
+    Ending,
+}
+
+pub struct Stream {
+    fd: OwnedFd,
+    pub id: ConnectionId,
+    pub phase: Phase,
+    pub receiving: bool,
+    /// The last receive emptied the socket.
+    emptied: bool,
+    /// The peer's side has ended (or receiving failed): no receive is armed again.
+    pub input_over: bool,
+    sending: Option<Sending>,
+    pub timer: timers::Entry,
+    /// When lingering, or an end that waits for its last output, is over.
+    pub deadline: Option<Time>,
+    /// In the turn's list of connections to flush.
+    pub listed: bool,
+}
+
+/// A send in flight: the buffers belong to the kernel.
+struct Sending {
+    transmit: Transmit,
+    total: usize,
+    sent: usize,
+    message: Option<Box<Message>>,
+}
+
+/// What a SENDMSG points to: boxed, so that it stays in place; pooled, so that no send allocates.
+pub struct Message {
+    header: libc::msghdr,
+    pieces: Vec<libc::iovec>,
+}
+
+impl Message {
+    pub fn new() -> Box<Message> {
+        // SAFETY: a msghdr of zeros is valid: no name, no pieces, no control data.
+        Box::new(Message { header: unsafe { std::mem::zeroed() }, pieces: Vec::with_capacity(64) })
+    }
+
+    /// Points at the bytes of `transmit` behind the first `skip`.
+    fn fill(&mut self, transmit: &Transmit, mut skip: usize) {
+        self.pieces.clear();
+        for slice in transmit.slices() {
+            if skip >= slice.len() {
+                skip -= slice.len();
+                continue;
+            }
+            let rest = &slice[skip..];
+            skip = 0;
+            self.pieces.push(libc::iovec { iov_base: rest.as_ptr() as *mut _, iov_len: rest.len() });
+            if self.pieces.len() == PIECES_MAX {
+                break;
+            }
+        }
+        self.header.msg_iov = self.pieces.as_mut_ptr();
+        self.header.msg_iovlen = self.pieces.len();
+    }
+}
+
+/// What a send's completion means.
+pub enum SendOutcome {
+    /// The rest is in flight again.
+    Short,
+    /// All of it went (or will never): the buffers are back.
+    Done { transmit: Transmit, message: Option<Box<Message>>, failed: bool },
+    /// There was no send.
+    None,
+}
+
+impl Stream {
+    pub fn new(fd: OwnedFd) -> Stream {
+        Stream {
+            fd,
+            id: ConnectionId { index: 0, generation: 0 },
+            phase: Phase::Open,
+            receiving: false,
+            emptied: true,
+            input_over: false,
+            sending: None,
+            timer: None,
+            deadline: None,
+            listed: false,
+        }
+    }
+
+    #[inline]
+    pub fn is_sending(&self) -> bool {
+        self.sending.is_some()
+    }
+
+    /// Nothing is in flight: the slot may be freed.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        !self.receiving && self.sending.is_none()
+    }
+
+    fn raw(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Whether a receive could be armed.
+    #[inline]
+    pub fn wants_receive(&self) -> bool {
+        !self.receiving && !self.input_over && self.phase != Phase::Ending
+    }
+
+    #[inline]
+    pub fn arm_receive(&mut self, ring: &mut Ring) {
+        if !self.wants_receive() {
+            return;
+        }
+        let ioprio = if self.emptied { RECVSEND_POLL_FIRST } else { 0 };
+        let entry = opcode::Recv::new(types::Fd(self.raw()), std::ptr::null_mut(), 0)
+            .buf_group(BUFFER_GROUP)
+            .ioprio(ioprio)
+            .build()
+            .flags(squeue::Flags::BUFFER_SELECT)
+            .user_data(Operation::Receive(self.id).user_data());
+        // SAFETY: the buffer is the kernel's choice of those on offer; the descriptor stays open until the completion.
+        unsafe { ring.push(entry) };
+        self.receiving = true;
+    }
+
+    /// A receive completed. `more`: the socket has bytes left.
+    #[inline]
+    pub fn received(&mut self, more: bool) {
+        self.receiving = false;
+        self.emptied = !more;
+    }
+
+    /// Starts a send. None is in flight, and there is something in it.
+    #[inline]
+    pub fn send(&mut self, transmit: Transmit, ring: &mut Ring, messages: &mut Vec<Box<Message>>) {
+        debug_assert!(self.sending.is_none());
+        let total = transmit.len();
+        let message =
+            if transmit.ranges().is_empty() { None } else { Some(messages.pop().unwrap_or_else(Message::new)) };
+        self.sending = Some(Sending { transmit, total, sent: 0, message });
+        self.push_send(ring);
+    }
+
+    fn push_send(&mut self, ring: &mut Ring) {
+        let fd = types::Fd(self.fd.as_raw_fd());
+        let Some(sending) = &mut self.sending else { return };
+        // WAITALL: the kernel itself goes on after a short write, which saves a turn each time.
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        let entry = match &mut sending.message {
+            None => {
+                let rest = &sending.transmit.bytes[sending.sent..];
+                opcode::Send::new(fd, rest.as_ptr(), rest.len() as u32).flags(flags).build()
+            }
+            Some(message) => {
+                message.fill(&sending.transmit, sending.sent);
+                opcode::SendMsg::new(fd, &message.header).flags(flags as u32).build()
+            }
+        };
+        // SAFETY: the bytes, ranges and message stay untouched and in place in `sending` until the completion.
+        unsafe { ring.push(entry.user_data(Operation::Send(self.id).user_data())) };
+    }
+
+    /// A send completed with `result`.
+    pub fn sent(&mut self, result: i32, ring: &mut Ring) -> SendOutcome {
+        let Some(sending) = &mut self.sending else { return SendOutcome::None };
+        if result >= 0 {
+            sending.sent += result as usize;
+        }
+        let again = result > 0 || matches!(-result, libc::EINTR | libc::EAGAIN);
+        if sending.sent < sending.total && again && self.phase == Phase::Open {
+            self.push_send(ring);
+            return SendOutcome::Short;
+        }
+        let failed = sending.sent < sending.total;
+        match self.sending.take() {
+            Some(Sending { transmit, message, .. }) => SendOutcome::Done { transmit, message, failed },
+            None => SendOutcome::None,
+        }
+    }
+
+    /// Our side has said all it has to.
+    pub fn shut_output(&mut self) {
+        // SAFETY: no pointers. Fails where the peer is gone, which is no news.
+        unsafe { libc::shutdown(self.raw(), libc::SHUT_WR) };
+        self.phase = Phase::Lingering;
+    }
+
+    /// Both sides end; what is in flight completes soon.
+    pub fn end(&mut self, ring: &mut Ring) {
+        if self.phase == Phase::Ending {
+            return;
+        }
+        self.phase = Phase::Ending;
+        // SAFETY: no pointers.
+        unsafe { libc::shutdown(self.raw(), libc::SHUT_RDWR) };
+        if self.receiving {
+            self.cancel(Operation::Receive(self.id), ring);
+        }
+        if self.is_sending() {
+            self.cancel(Operation::Send(self.id), ring);
+        }
+    }
+
+    fn cancel(&mut self, operation: Operation, ring: &mut Ring) {
+        let entry = opcode::AsyncCancel::new(operation.user_data()).build().user_data(Operation::Cancel.user_data());
+        // SAFETY: it points to nothing.
+        unsafe { ring.push(entry) };
+    }
+}
+
+/// Small writes go out at once.
+pub fn set_no_delay(fd: RawFd) {
+    let one: libc::c_int = 1;
+    // SAFETY: a valid int of the given size. A failure costs latency only.
+    unsafe {
+        libc::setsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_NODELAY,
+            (&one as *const libc::c_int).cast(),
+            std::mem::size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+}

@@ -1,0 +1,4 @@
+//! The turn against real sockets on loopback, with an echo in the place of engines and router.
+
+mod echo;
+mod sockets;

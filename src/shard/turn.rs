@@ -1,0 +1,525 @@
+//! The loop: what completed, what follows from it, what is sent, what is slept on.
+
+use super::accept::{self, Accepted, Accepting};
+use super::application::Application;
+use super::buffers::ReceiveBuffers;
+use super::mailbox::{Mailbox, Order, Report};
+use super::ring::{Completion, Operation, Ring, RingError, INDEX_MAX};
+use super::stream::{Message, Phase, SendOutcome, Stream};
+use super::timers::{Timer, Timers};
+use super::{Listener, ShardError};
+use crate::arena::Arena;
+use crate::ids::ConnectionId;
+use crate::payload::Pool;
+use crate::telemetry::Counters;
+use crate::time::Time;
+use io_uring::{cqueue, opcode, types};
+use slab::Slab;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a connection whose output is over may take to send its own end, or to take its last output.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long, behind the stop's deadline, the kernel may take to give back what was cancelled.
+const DRAIN: Duration = Duration::from_secs(2);
+/// SENDMSG messages kept for the next sends.
+const MESSAGES_MAX: usize = 1024;
+
+enum Stop {
+    No,
+    /// Connections are being closed; at that moment whatever is left of them is ended.
+    Closing(Time),
+    /// All sockets are ended, their operations cancelled; at that moment they are given up.
+    Draining(Time),
+}
+
+pub struct Turn<A> {
+    pub application: A,
+    ring: Ring,
+    buffers: ReceiveBuffers,
+    streams: Arena<ConnectionId, Stream>,
+    listeners: Slab<Accepting>,
+    timers: Timers,
+    /// Connections to flush in this turn, each listed once.
+    flushing: Vec<ConnectionId>,
+    /// Connections whose receive is to be armed at the turn's end.
+    receiving: Vec<ConnectionId>,
+    touched: Vec<ConnectionId>,
+    completions: Vec<Completion>,
+    messages: Vec<Box<Message>>,
+    mailbox: Arc<Mailbox>,
+    /// Where the read of the orders' bell lands: boxed, so that it stays in place.
+    bell: Box<u64>,
+    bell_in_flight: bool,
+    origin: Instant,
+    now: Time,
+    stop: Stop,
+    stop_deadline: Duration,
+    pub counters: Counters,
+}
+
+impl<A: Application> Turn<A> {
+    /// To be called on the shard's thread. `pool`: where received bytes land.
+    pub fn new(
+        application: A,
+        pool: Pool,
+        mailbox: Arc<Mailbox>,
+        stop_deadline: Duration,
+    ) -> Result<Turn<A>, RingError> {
+        let ring = Ring::new()?;
+        let buffers = ReceiveBuffers::new(&ring, pool)?;
+        let mut turn = Turn {
+            application,
+            ring,
+            buffers,
+            streams: Arena::new(),
+            listeners: Slab::new(),
+            timers: Timers::new(),
+            flushing: Vec::with_capacity(1024),
+            receiving: Vec::with_capacity(1024),
+            touched: Vec::with_capacity(1024),
+            completions: Vec::with_capacity(8192),
+            messages: Vec::new(),
+            mailbox,
+            bell: Box::new(0),
+            bell_in_flight: false,
+            origin: Instant::now(),
+            now: Time::ZERO,
+            stop: Stop::No,
+            stop_deadline,
+            counters: Counters::default(),
+        };
+        turn.arm_bell();
+        Ok(turn)
+    }
+
+    pub fn add_listener(&mut self, listener: Listener) {
+        let entry = self.listeners.vacant_entry();
+        let index = entry.key() as u32;
+        entry.insert(Accepting::new(listener, index)).arm(&mut self.ring);
+    }
+
+    /// Turns until the orderly stop is over. After an error the kernel may still use what is in here: forget it, don't
+    /// drop it.
+    pub fn run(&mut self) -> Result<(), ShardError> {
+        while !self.is_over()? {
+            let timeout = self.sleep_limit();
+            self.ring.submit_and_wait(timeout).map_err(ShardError::Enter)?;
+            self.turn();
+        }
+        self.buffers.unregister(&self.ring);
+        self.report(Report::Stopped);
+        Ok(())
+    }
+
+    fn turn(&mut self) {
+        self.counters.turns += 1;
+        self.now = Time(self.origin.elapsed().as_nanos() as u64);
+
+        let mut completions = std::mem::take(&mut self.completions);
+        self.ring.completions(&mut completions);
+        for completion in completions.drain(..) {
+            self.complete(completion);
+        }
+        self.completions = completions;
+
+        self.expire();
+        // (Lanes from other shards are drained here.)
+        self.settle();
+        self.arm_receives();
+    }
+
+    /// Runs the application and flushes until nothing follows any more. It ends: a connection with a send in
+    /// flight takes no more, so each sends at most once a turn.
+    fn settle(&mut self) {
+        loop {
+            self.application.run(self.now, &mut self.touched);
+            while let Some(id) = self.touched.pop() {
+                self.list(id);
+            }
+            if self.flushing.is_empty() {
+                return;
+            }
+            let mut flushing = std::mem::take(&mut self.flushing);
+            for id in flushing.drain(..) {
+                self.flush(id);
+            }
+            // What `flush` listed meanwhile is nothing: it lists none.
+            self.flushing = flushing;
+        }
+    }
+
+    /// Puts a connection on the list of those to flush.
+    #[inline]
+    fn list(&mut self, id: ConnectionId) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            if !stream.listed {
+                stream.listed = true;
+                self.flushing.push(id);
+            }
+        }
+    }
+
+    // ── completions ──
+
+    #[inline]
+    fn complete(&mut self, completion: Completion) {
+        match Operation::from_user_data(completion.user_data) {
+            Some(Operation::Receive(id)) => self.complete_receive(id, completion),
+            Some(Operation::Send(id)) => self.complete_send(id, completion.result),
+            Some(Operation::Accept(listener)) => self.complete_accept(listener, completion.result),
+            Some(Operation::Wake) => self.complete_bell(),
+            Some(Operation::Cancel) | None => {}
+        }
+    }
+
+    fn complete_receive(&mut self, id: ConnectionId, completion: Completion) {
+        let chunk = cqueue::buffer_select(completion.flags).and_then(|buffer| self.buffers.take(buffer));
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        stream.received(cqueue::sock_nonempty(completion.flags));
+        self.counters.receives += 1;
+        let phase = stream.phase;
+        match completion.result {
+            count if count > 0 => {
+                self.counters.bytes_received += count as u64;
+                if let (Some(chunk), Phase::Open) = (chunk, phase) {
+                    // SAFETY: the kernel filled these bytes; the chunk was taken off the ring, so it writes no more.
+                    let bytes = unsafe { chunk.range(0, (count as usize).min(chunk.capacity())) };
+                    drop(chunk);
+                    self.application.received(id, bytes, self.now);
+                }
+            }
+            error if error == -libc::ENOBUFS => {
+                self.counters.receives_without_buffer += 1;
+                self.buffers.exhausted();
+            }
+            error if error == -libc::EINTR || error == -libc::EAGAIN => {}
+            result => {
+                // 0: the peer's end. Below: a reset or the like, or our own cancel.
+                stream.input_over = true;
+                match phase {
+                    Phase::Open => {
+                        self.application.end_of_stream(id, self.now);
+                        if result < 0 {
+                            self.end(id);
+                        } else {
+                            self.limit(id);
+                        }
+                    }
+                    Phase::Lingering => self.end(id),
+                    Phase::Ending => {}
+                }
+            }
+        }
+        self.list(id);
+        self.reap(id);
+    }
+
+    fn complete_send(&mut self, id: ConnectionId, result: i32) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        if result > 0 {
+            self.counters.bytes_sent += result as u64;
+        }
+        match stream.sent(result, &mut self.ring) {
+            SendOutcome::Short => self.counters.sends_short += 1,
+            SendOutcome::None => {}
+            SendOutcome::Done { transmit, message, failed } => {
+                if let Some(message) = message {
+                    if self.messages.len() < MESSAGES_MAX {
+                        self.messages.push(message);
+                    }
+                }
+                self.application.transmitted(transmit);
+                if failed && stream.phase == Phase::Open {
+                    // The peer takes nothing any more. What it still sends would come to nothing.
+                    self.application.end_of_stream(id, self.now);
+                    self.end(id);
+                }
+            }
+        }
+        self.list(id);
+        self.reap(id);
+    }
+
+    fn complete_accept(&mut self, index: u32, result: i32) {
+        let Some(accepting) = self.listeners.get_mut(index as usize) else { return };
+        match accepting.completed(result) {
+            Accepted::Connection(fd, peer) if !accepting.stopped => self.accepted(index, fd, peer),
+            Accepted::Connection(..) | Accepted::Again | Accepted::Over => {}
+            Accepted::Pause(errno) => {
+                self.counters.accepts_failed += 1;
+                let at = self.now + accept::PAUSE;
+                self.timers.schedule(&mut accepting.timer, at, Timer::Listener(index));
+                let number = accepting.listener.number;
+                self.application.accept_failed(number, errno);
+                return;
+            }
+        }
+        let Some(accepting) = self.listeners.get_mut(index as usize) else { return };
+        if accepting.stopped {
+            self.listeners.remove(index as usize);
+        } else {
+            accepting.arm(&mut self.ring);
+        }
+    }
+
+    fn accepted(&mut self, listener: u32, fd: OwnedFd, peer: Option<SocketAddr>) {
+        if self.streams.len() >= INDEX_MAX as usize {
+            return;
+        }
+        let id = self.streams.insert(Stream::new(fd));
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.id = id;
+        }
+        self.counters.connections_opened += 1;
+        let listener = &self.listeners[listener as usize].listener;
+        self.application.accepted(id, listener, peer, self.now);
+        self.list(id);
+    }
+
+    fn complete_bell(&mut self) {
+        self.bell_in_flight = false;
+        while let Some(order) = self.mailbox.poll_order() {
+            match order {
+                Order::AddListener(listener) => self.add_listener(listener),
+                Order::RemoveListener { number } => self.remove_listener(number),
+                Order::ReportCounters => {
+                    self.counters.enters = self.ring.enters;
+                    let counters = Box::new(self.counters);
+                    self.report(Report::Counters(counters));
+                }
+                Order::Stop => self.begin_stop(),
+                Order::SetTrace(_) => self.application.order(order, self.now),
+            }
+        }
+        if !matches!(self.stop, Stop::Draining(_)) {
+            self.arm_bell();
+        }
+    }
+
+    fn arm_bell(&mut self) {
+        let fd = types::Fd(self.mailbox.orders_bell().as_raw_fd());
+        let into: *mut u64 = &mut *self.bell;
+        let entry = opcode::Read::new(fd, into.cast(), 8).build().user_data(Operation::Wake.user_data());
+        // SAFETY: the boxed counter stays in place; the mailbox, with its eventfd, is held by this turn.
+        unsafe { self.ring.push(entry) };
+        self.bell_in_flight = true;
+    }
+
+    fn report(&mut self, report: Report) {
+        if !self.mailbox.report(report) {
+            self.counters.reports_missed += 1;
+        }
+    }
+
+    // ── flushing, ending ──
+
+    /// Sends what there is, looks at whether the connection is over, keeps its timer.
+    #[inline]
+    fn flush(&mut self, id: ConnectionId) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        stream.listed = false;
+        if stream.phase != Phase::Open {
+            if stream.wants_receive() {
+                self.receiving.push(id);
+            }
+            return;
+        }
+        if !stream.is_sending() {
+            if let Some(transmit) = self.application.poll_transmit(id, self.now) {
+                if transmit.len() == 0 {
+                    self.application.transmitted(transmit);
+                } else {
+                    self.counters.sends += 1;
+                    stream.send(transmit, &mut self.ring, &mut self.messages);
+                }
+            }
+        }
+        if stream.wants_receive() && self.application.wants_input(id) {
+            self.receiving.push(id);
+        }
+        if self.application.is_finished(id) {
+            self.finish(id);
+        } else if let Some(at) = self.application.connection_timeout(id) {
+            self.timers.schedule(&mut stream.timer, at, Timer::Connection(id));
+        }
+    }
+
+    /// The application has no more to say: once its output is sent the socket lingers, for a bounded time in all.
+    fn finish(&mut self, id: ConnectionId) {
+        self.limit(id);
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        if stream.is_sending() {
+            return;
+        }
+        if stream.input_over {
+            self.end(id);
+            self.reap(id);
+        } else {
+            stream.shut_output();
+        }
+    }
+
+    /// From now on the socket has LINGER to live.
+    fn limit(&mut self, id: ConnectionId) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        if stream.deadline.is_none() {
+            let at = self.now + LINGER;
+            stream.deadline = Some(at);
+            self.timers.schedule(&mut stream.timer, at, Timer::Connection(id));
+        }
+    }
+
+    fn end(&mut self, id: ConnectionId) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.end(&mut self.ring);
+        }
+    }
+
+    /// Frees an ended connection once nothing of it is in flight.
+    fn reap(&mut self, id: ConnectionId) {
+        let done = self.streams.get(id).is_some_and(|stream| stream.phase == Phase::Ending && stream.is_idle());
+        if done {
+            // Dropping it closes the descriptor.
+            self.streams.remove(id);
+            self.counters.connections_closed += 1;
+            self.application.closed(id, self.now);
+        }
+    }
+
+    fn arm_receives(&mut self) {
+        self.buffers.refill();
+        let mut receiving = std::mem::take(&mut self.receiving);
+        for id in receiving.drain(..) {
+            if let Some(stream) = self.streams.get_mut(id) {
+                stream.arm_receive(&mut self.ring);
+            }
+        }
+        self.receiving = receiving;
+    }
+
+    // ── time ──
+
+    /// How long to sleep at most.
+    fn sleep_limit(&mut self) -> Option<Duration> {
+        let stop = match self.stop {
+            Stop::No => None,
+            Stop::Closing(at) | Stop::Draining(at) => Some(at),
+        };
+        let moments = [self.timers.next(), self.application.next_timeout(), stop];
+        let next = moments.into_iter().flatten().min()?;
+        // The turn's own work took time as well; a turn is far shorter than a timer's precision matters.
+        Some(next.since(self.now))
+    }
+
+    fn expire(&mut self) {
+        while let Some((at, timer)) = self.timers.pop_due(self.now) {
+            match timer {
+                Timer::Listener(index) => {
+                    if let Some(accepting) = self.listeners.get_mut(index as usize) {
+                        if accepting.timer == Some(at) {
+                            accepting.timer = None;
+                            accepting.arm(&mut self.ring);
+                        }
+                    }
+                }
+                Timer::Connection(id) => self.expire_connection(id, at),
+            }
+        }
+    }
+
+    fn expire_connection(&mut self, id: ConnectionId, at: Time) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        if stream.timer != Some(at) {
+            return;
+        }
+        stream.timer = None;
+        if let Some(deadline) = stream.deadline {
+            if deadline <= self.now {
+                stream.end(&mut self.ring);
+                self.reap(id);
+                return;
+            }
+            self.timers.schedule(&mut stream.timer, deadline, Timer::Connection(id));
+        }
+        if stream.phase == Phase::Open {
+            if self.application.connection_timeout(id).is_some_and(|due| due <= self.now) {
+                self.application.handle_timeout(id, self.now);
+            }
+            // Flushing asks for the next moment.
+            self.list(id);
+        }
+    }
+
+    // ── stopping ──
+
+    fn remove_listener(&mut self, number: u32) {
+        let found: Vec<usize> =
+            self.listeners.iter().filter(|(_, l)| l.listener.number == number).map(|(index, _)| index).collect();
+        for index in found {
+            self.stop_listener(index);
+        }
+    }
+
+    fn stop_listener(&mut self, index: usize) {
+        let accepting = &mut self.listeners[index];
+        accepting.stop(&mut self.ring);
+        if !accepting.in_flight {
+            self.listeners.remove(index);
+        }
+    }
+
+    fn begin_stop(&mut self) {
+        if !matches!(self.stop, Stop::No) {
+            return;
+        }
+        self.stop = Stop::Closing(self.now + self.stop_deadline);
+        let listeners: Vec<usize> = self.listeners.iter().map(|(index, _)| index).collect();
+        for index in listeners {
+            self.stop_listener(index);
+        }
+        self.application.stop(self.now);
+        self.touched.extend(self.streams.iter().map(|(id, _)| id));
+    }
+
+    /// Moves the stop on. True: everything in flight came back.
+    fn is_over(&mut self) -> Result<bool, ShardError> {
+        match self.stop {
+            Stop::No => Ok(false),
+            Stop::Closing(deadline) => {
+                if self.streams.is_empty() || self.now >= deadline {
+                    self.begin_drain();
+                }
+                self.is_drained()
+            }
+            Stop::Draining(_) => self.is_drained(),
+        }
+    }
+
+    fn begin_drain(&mut self) {
+        self.stop = Stop::Draining(self.now + DRAIN);
+        let ids: Vec<ConnectionId> = self.streams.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            self.end(id);
+            self.reap(id);
+        }
+        if self.bell_in_flight {
+            let cancel = opcode::AsyncCancel::new(Operation::Wake.user_data()).build();
+            // SAFETY: it points to nothing.
+            unsafe { self.ring.push(cancel.user_data(Operation::Cancel.user_data())) };
+        }
+    }
+
+    fn is_drained(&mut self) -> Result<bool, ShardError> {
+        let Stop::Draining(deadline) = self.stop else { return Ok(false) };
+        if self.streams.is_empty() && self.listeners.is_empty() && !self.bell_in_flight {
+            return Ok(true);
+        }
+        if self.now < deadline {
+            return Ok(false);
+        }
+        Err(ShardError::Undrained)
+    }
+}
