@@ -14,6 +14,7 @@
 //! - order a link is kept;
 //! - when all links are gone, no delivery is left and all counters are zero.
 
+pub mod credit;
 pub mod output;
 pub use output::*;
 

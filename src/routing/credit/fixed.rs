@@ -1,0 +1,72 @@
+//! The credit of an anonymous sender: no address, so no share; the linkCapacity of its listener.
+//!
+//! A delivery that waits because its address has no room holds its part of the capacity until it is assigned,
+//! so a flood to one stuck address can't grow beyond it.
+
+/// One anonymous sender's credit.
+///
+/// ```
+/// use ringway::routing::credit::FixedCredit;
+/// let mut credit = FixedCredit::new(10);
+/// assert_eq!(credit.poll_grant(), Some(10));
+/// assert_eq!(credit.poll_grant(), None);
+/// for _ in 0..3 {
+///     credit.arrived();
+/// }
+/// // They wait: nothing is replenished.
+/// assert_eq!(credit.poll_grant(), None);
+/// credit.left_waiting(2);
+/// assert_eq!(credit.poll_grant(), Some(2));
+/// ```
+#[derive(Debug, Clone)]
+pub struct FixedCredit {
+    capacity: u32,
+    unused: u32,
+    waiting: u32,
+}
+
+impl FixedCredit {
+    pub fn new(capacity: u32) -> Self {
+        Self { capacity, unused: 0, waiting: 0 }
+    }
+
+    /// A delivery came in.
+    pub fn arrived(&mut self) {
+        self.unused = self.unused.saturating_sub(1);
+        self.waiting = self.waiting.saturating_add(1);
+    }
+
+    /// Deliveries that waited are assigned, settled or released.
+    pub fn left_waiting(&mut self, deliveries: u32) {
+        debug_assert!(deliveries <= self.waiting);
+        self.waiting = self.waiting.saturating_sub(deliveries);
+    }
+
+    /// The sender gave credit back.
+    pub fn returned(&mut self, credit: u32) {
+        self.unused = self.unused.saturating_sub(credit);
+    }
+
+    /// What to grant now, if anything.
+    pub fn poll_grant(&mut self) -> Option<u32> {
+        let held = self.unused.saturating_add(self.waiting);
+        let add = self.capacity.saturating_sub(held);
+        if add == 0 {
+            return None;
+        }
+        self.unused += add;
+        Some(add)
+    }
+
+    pub fn unused(&self) -> u32 {
+        self.unused
+    }
+
+    pub fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+}

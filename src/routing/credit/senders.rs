@@ -1,0 +1,453 @@
+//! What the senders of an address hold: each one's figures, their sums, and the lists by need.
+
+use super::list::Lists;
+use super::REVIEW_PERIOD;
+use crate::time::Time;
+use slab::Slab;
+
+/// The limit of a new sender: what it may hold before it has shown that it uses it.
+pub(super) const LIMIT_START: u32 = 8;
+
+/// Lists by need; a sender is in at most one.
+pub(super) mod need {
+    /// Nothing unused, nothing waiting: it can't send at all.
+    pub const STARVED: usize = 0;
+    /// It uses what it gets, and its window was below the share.
+    pub const BELOW: usize = 1;
+    /// It uses what it gets, and has its share.
+    pub const REST: usize = 2;
+    /// It gave back what a drain asked for: it has nothing to send, until somebody asks anew.
+    pub const DRY: usize = 3;
+    pub const LISTS: usize = 4;
+}
+
+/// Lists of a drain.
+pub(super) mod ask {
+    /// To be asked.
+    pub const PENDING: usize = 0;
+    /// Asked, and it hasn't used or returned everything yet.
+    pub const ASKED: usize = 1;
+    pub const LISTS: usize = 2;
+}
+
+/// One sender.
+///
+/// `unused`: granted and not arrived. `waiting`: arrived and not assigned. `unsettled`: assigned and not
+/// settled. The window, shown as `creditWindow`, is their sum.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sender {
+    pub(super) capacity: u32,
+    pub(super) unused: u32,
+    pub(super) waiting: u32,
+    pub(super) unsettled: u32,
+    /// What unused and waiting may be together.
+    pub(super) limit: u32,
+    /// The least that `unused` was since the last review.
+    low: u32,
+    /// Credit that it holds and doesn't need: what it didn't touch from one review to the next.
+    pub(super) spare: u32,
+    /// It was granted up to its limit: when all of it is used, the limit doubles.
+    at_limit: bool,
+    /// It used credit, or had some waiting, in this period or the one before.
+    active: bool,
+    used: bool,
+    pub(super) left: bool,
+    pub(super) anonymous: bool,
+    /// A drain asked it, and it hasn't used or returned all: more credit would call the drain off.
+    asked: bool,
+    /// The last drain in which it returned credit, so had nothing more to send.
+    pub(super) returned_round: u32,
+    review_at: Time,
+}
+
+impl Sender {
+    #[inline]
+    pub(super) fn held(&self) -> u32 {
+        self.unused.saturating_add(self.waiting)
+    }
+
+    #[inline]
+    pub(super) fn window(&self) -> u32 {
+        self.held().saturating_add(self.unsettled)
+    }
+
+    /// What of its unused credit counts against the budget.
+    #[inline]
+    fn counted(&self) -> u32 {
+        if self.left {
+            0
+        } else {
+            self.unused - self.spare
+        }
+    }
+
+    #[inline]
+    fn set_unused(&mut self, unused: u32) {
+        self.unused = unused;
+        self.low = self.low.min(unused);
+        self.spare = self.spare.min(unused);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.left && self.waiting == 0 && self.unsettled == 0
+    }
+}
+
+/// How a sender's place in the lists by need is found.
+#[derive(Clone, Copy)]
+pub(super) struct Placing {
+    pub(super) share: u32,
+    pub(super) by_capacity: bool,
+}
+
+pub(super) struct Senders {
+    senders: Slab<Sender>,
+    pub(super) needs: Lists<{ need::LISTS }>,
+    pub(super) asks: Lists<{ ask::LISTS }>,
+    /// Senders whose spare, limit and activity are looked at when their time comes; all wait the same time,
+    /// so they are in its order.
+    reviews: Lists<1>,
+    /// Σ (unused − spare).
+    counted: u64,
+    waiting: u64,
+    attached: u32,
+    active: u32,
+}
+
+impl Senders {
+    pub(super) fn new() -> Self {
+        Self {
+            senders: Slab::new(),
+            needs: Lists::new(),
+            asks: Lists::new(),
+            reviews: Lists::new(),
+            counted: 0,
+            waiting: 0,
+            attached: 0,
+            active: 0,
+        }
+    }
+
+    pub(super) fn join(&mut self, capacity: u32, anonymous: bool) -> u32 {
+        let limit = if anonymous { 0 } else { LIMIT_START.min(capacity.max(1)) };
+        let slot = self.senders.insert(Sender { capacity, limit, anonymous, ..Sender::default() }) as u32;
+        self.needs.reserve(slot);
+        self.asks.reserve(slot);
+        self.reviews.reserve(slot);
+        if !anonymous {
+            self.attached += 1;
+            self.needs.push(need::STARVED, slot);
+        }
+        slot
+    }
+
+    pub(super) fn leave(&mut self, slot: u32) {
+        let Some(sender) = self.senders.get_mut(slot as usize) else { return };
+        if sender.left || sender.anonymous {
+            return;
+        }
+        self.counted -= u64::from(sender.counted());
+        sender.left = true;
+        sender.unused = 0;
+        sender.spare = 0;
+        sender.low = 0;
+        self.attached -= 1;
+        if sender.active {
+            sender.active = false;
+            self.active -= 1;
+        }
+        let gone = sender.is_gone();
+        self.needs.remove(slot);
+        self.asks.remove(slot);
+        self.reviews.remove(slot);
+        if gone {
+            self.senders.remove(slot as usize);
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, slot: u32) -> Option<&Sender> {
+        self.senders.get(slot as usize)
+    }
+
+    /// Changes one, keeps the sums and its place in the lists.
+    #[inline]
+    fn update(&mut self, slot: u32, placing: Placing, change: impl FnOnce(&mut Sender)) {
+        let Some(sender) = self.senders.get_mut(slot as usize) else {
+            debug_assert!(false, "unknown sender");
+            return;
+        };
+        let (counted, waiting) = (sender.counted(), sender.waiting);
+        change(sender);
+        self.counted = self.counted - u64::from(counted) + u64::from(sender.counted());
+        self.waiting = self.waiting - u64::from(waiting) + u64::from(sender.waiting);
+        if sender.left || sender.anonymous {
+            if sender.is_gone() {
+                self.senders.remove(slot as usize);
+            }
+            return;
+        }
+        let list = Self::need_of(sender, placing, self.needs.list_of(slot));
+        self.needs.place(list, slot);
+    }
+
+    #[inline]
+    fn need_of(sender: &Sender, placing: Placing, now_in: Option<usize>) -> Option<usize> {
+        if placing.by_capacity {
+            return (sender.window() < sender.capacity && !sender.asked).then_some(need::BELOW);
+        }
+        if sender.held() == 0 {
+            return Some(if now_in == Some(need::DRY) { need::DRY } else { need::STARVED });
+        }
+        if sender.asked || sender.spare > 0 || sender.held() >= sender.limit {
+            return None;
+        }
+        if sender.window() < placing.share {
+            return Some(need::BELOW);
+        }
+        Some(need::REST)
+    }
+
+    fn schedule_review(&mut self, slot: u32, now: Time) {
+        if self.reviews.list_of(slot).is_none() {
+            if let Some(sender) = self.senders.get_mut(slot as usize) {
+                sender.low = sender.unused;
+                sender.review_at = now + REVIEW_PERIOD;
+                self.reviews.push(0, slot);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn arrived(&mut self, slot: u32, now: Time, placing: Placing) {
+        let mut activated = false;
+        self.update(slot, placing, |sender| {
+            debug_assert!(sender.unused > 0 || sender.anonymous, "a delivery without credit");
+            sender.set_unused(sender.unused.saturating_sub(1));
+            sender.waiting = sender.waiting.saturating_add(1);
+            if sender.anonymous {
+                return;
+            }
+            sender.used = true;
+            sender.asked &= sender.unused > 0;
+            activated = !sender.active;
+            sender.active = true;
+            if sender.unused == 0 && sender.at_limit {
+                sender.at_limit = false;
+                sender.limit = sender.limit.saturating_mul(2).min(sender.capacity.max(1));
+            }
+        });
+        if activated {
+            self.active += 1;
+            self.schedule_review(slot, now);
+        }
+        if self.asks.list_of(slot).is_some() && self.get(slot).is_some_and(|sender| sender.unused == 0) {
+            self.asks.remove(slot);
+        }
+    }
+
+    #[inline]
+    pub(super) fn assigned(&mut self, slot: u32, placing: Placing) {
+        self.update(slot, placing, |sender| {
+            debug_assert!(sender.waiting > 0);
+            sender.waiting = sender.waiting.saturating_sub(1);
+            sender.unsettled = sender.unsettled.saturating_add(1);
+        });
+    }
+
+    /// A waiting delivery is done with.
+    #[inline]
+    pub(super) fn left_waiting(&mut self, slot: u32, placing: Placing) {
+        self.update(slot, placing, |sender| {
+            debug_assert!(sender.waiting > 0);
+            sender.waiting = sender.waiting.saturating_sub(1);
+        });
+    }
+
+    #[inline]
+    pub(super) fn settled(&mut self, slot: u32, placing: Placing) {
+        self.update(slot, placing, |sender| {
+            debug_assert!(sender.unsettled > 0);
+            sender.unsettled = sender.unsettled.saturating_sub(1);
+        });
+    }
+
+    pub(super) fn unassigned(&mut self, slot: u32, placing: Placing) {
+        self.update(slot, placing, |sender| {
+            debug_assert!(sender.unsettled > 0);
+            sender.unsettled = sender.unsettled.saturating_sub(1);
+            sender.waiting = sender.waiting.saturating_add(1);
+        });
+    }
+
+    /// It gave credit back. `dry`: it is known to have nothing to send.
+    pub(super) fn returned(&mut self, slot: u32, credit: u32, round: u32, dry: bool, placing: Placing) {
+        self.update(slot, placing, |sender| {
+            sender.at_limit = false;
+            sender.returned_round = round;
+            sender.set_unused(sender.unused.saturating_sub(credit));
+            sender.asked &= sender.unused > 0;
+        });
+        let Some(sender) = self.senders.get(slot as usize) else { return };
+        if sender.unused == 0 {
+            self.asks.remove(slot);
+        }
+        if dry && sender.held() == 0 && !sender.left && !sender.anonymous {
+            self.needs.push(need::DRY, slot);
+        }
+    }
+
+    /// Grants, and puts it behind the others of its list.
+    #[inline]
+    pub(super) fn grant(&mut self, slot: u32, add: u32, now: Time, placing: Placing) {
+        self.needs.remove(slot);
+        self.update(slot, placing, |sender| {
+            sender.unused = sender.unused.saturating_add(add);
+            sender.at_limit |= sender.held() >= sender.limit;
+        });
+        if !placing.by_capacity {
+            self.schedule_review(slot, now);
+        }
+    }
+
+    /// Looks at those whose time has come.
+    pub(super) fn review(&mut self, now: Time, placing: Placing) {
+        while let Some(slot) = self.reviews.first(0) {
+            let Some(sender) = self.senders.get(slot as usize) else { return };
+            if sender.review_at > now {
+                return;
+            }
+            self.review_one(slot, now, placing);
+        }
+    }
+
+    fn review_one(&mut self, slot: u32, now: Time, placing: Placing) {
+        let mut went_idle = false;
+        let mut again = true;
+        self.update(slot, placing, |sender| {
+            sender.spare = sender.low;
+            sender.low = sender.unused;
+            // A second's worth of reviews takes about the spare itself off the limit.
+            sender.limit = sender.limit.saturating_sub(sender.spare.div_ceil(4)).max(1);
+            let active = sender.used || sender.waiting > 0;
+            sender.used = false;
+            let was_active = sender.active;
+            sender.active = was_active && active;
+            went_idle = was_active && !active;
+            sender.review_at = now + REVIEW_PERIOD;
+            again = was_active || sender.spare < sender.unused || (sender.unused > 0 && sender.limit > 1);
+        });
+        if went_idle {
+            self.active -= 1;
+        }
+        if again {
+            self.reviews.push(0, slot);
+        } else {
+            self.reviews.remove(slot);
+        }
+    }
+
+    pub(super) fn next_review(&self) -> Option<Time> {
+        let slot = self.reviews.first(0)?;
+        self.senders.get(slot as usize).map(|sender| sender.review_at)
+    }
+
+    /// Marks for asking: those that may have something to send; with `all`, each that has unused credit.
+    /// One with spare credit would have sent by now what it has.
+    pub(super) fn ask(&mut self, all: bool) {
+        if all {
+            for (slot, sender) in self.senders.iter() {
+                if sender.unused > 0 && !sender.left {
+                    self.asks.push(ask::PENDING, slot as u32);
+                }
+            }
+            return;
+        }
+        let mut at = self.reviews.first(0);
+        while let Some(slot) = at {
+            at = self.reviews.next(slot);
+            let Some(sender) = self.senders.get(slot as usize) else { return };
+            if sender.counted() > 0 && self.asks.list_of(slot).is_none() {
+                self.asks.push(ask::PENDING, slot);
+            }
+        }
+    }
+
+    /// Marks one as asked.
+    pub(super) fn asked(&mut self, slot: u32, placing: Placing) {
+        self.asks.push(ask::ASKED, slot);
+        self.update(slot, placing, |sender| sender.asked = true);
+    }
+
+    /// No drain waits for an answer any more.
+    pub(super) fn forget_asks(&mut self, placing: Placing) {
+        while let Some(slot) = self.asks.first(ask::PENDING) {
+            self.asks.remove(slot);
+        }
+        while let Some(slot) = self.asks.first(ask::ASKED) {
+            self.asks.remove(slot);
+            self.update(slot, placing, |sender| sender.asked = false);
+        }
+    }
+
+    /// Those that had nothing to send are to be opened again.
+    pub(super) fn moisten(&mut self) {
+        while let Some(slot) = self.needs.first(need::DRY) {
+            self.needs.push(need::STARVED, slot);
+        }
+    }
+
+    #[inline]
+    pub(super) fn counted(&self) -> u64 {
+        self.counted
+    }
+
+    #[inline]
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    #[inline]
+    pub(super) fn active(&self) -> u32 {
+        self.active
+    }
+
+    pub(super) fn attached(&self) -> u32 {
+        self.attached
+    }
+
+    pub(super) fn set_capacity(&mut self, slot: u32, capacity: u32, placing: Placing) {
+        self.update(slot, placing, |sender| {
+            sender.capacity = capacity;
+            sender.limit = sender.limit.min(capacity.max(1));
+        });
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.attached == 0 && self.waiting == 0 && self.senders.iter().all(|(_, sender)| sender.anonymous)
+    }
+
+    pub(super) fn check_invariants(&self, placing: Placing) {
+        let all = || self.senders.iter().map(|(_, sender)| sender);
+        assert_eq!(self.counted, all().map(|sender| u64::from(sender.counted())).sum::<u64>());
+        assert_eq!(self.waiting, all().map(|sender| u64::from(sender.waiting)).sum::<u64>());
+        assert_eq!(self.active as usize, all().filter(|sender| sender.active).count());
+        assert_eq!(self.attached as usize, all().filter(|sender| !sender.left && !sender.anonymous).count());
+        for (slot, sender) in self.senders.iter() {
+            let slot = slot as u32;
+            assert!(sender.spare <= sender.unused && sender.low <= sender.unused);
+            assert!(!sender.is_gone());
+            if sender.left || sender.anonymous {
+                assert_eq!(self.needs.list_of(slot), None);
+                continue;
+            }
+            assert_eq!(sender.asked, self.asks.list_of(slot) == Some(ask::ASKED));
+            assert!(sender.limit <= sender.capacity.max(1));
+            let starved = matches!(self.needs.list_of(slot), Some(need::STARVED | need::DRY));
+            assert!(placing.by_capacity || starved == (sender.held() == 0));
+            // What isn't spare is looked at again.
+            assert!(sender.counted() == 0 || placing.by_capacity || self.reviews.list_of(slot).is_some());
+            assert!(!sender.active || self.reviews.list_of(slot).is_some());
+        }
+    }
+}
