@@ -7,7 +7,7 @@
 //! then the next event. An engine that was told something is *pending* until its own events are drained, too, in
 //! [`Application::run`]; nothing here calls itself.
 
-use super::anonymous::{self, Held};
+use super::anonymous::{self, Destination, Held};
 use super::application::Application;
 use super::mailbox::{Mailbox, Order, Report};
 use super::{Listener, ShardSettings};
@@ -358,17 +358,21 @@ impl Dispatch {
     }
 
     fn look_for_to(&mut self, id: ConnectionId, link: LinkId, held: Held, more: bool, now: Time) {
-        let to = anonymous::find_to(&held.payload, !more);
-        if let anonymous::Found::Incomplete = to {
-            if let Some(peer) = find(&mut self.peers, id) {
-                peer.held.push(held);
+        let mut scratch = anonymous::SCRATCH;
+        // The address is read out of a second reference to the same bytes, while the first goes to the router.
+        let probe = held.payload.clone();
+        let to = match anonymous::destination(&probe, !more, &mut scratch) {
+            Destination::Address(to) => Some(to),
+            Destination::Nowhere => None,
+            Destination::Later => {
+                if let Some(peer) = find(&mut self.peers, id) {
+                    peer.held.push(held);
+                }
+                return;
             }
-            return;
-        }
+        };
         let Held { wire, message_format, settled, payload, .. } = held;
-        let to = to.address();
-        let arrival = Arrival { wire, message_format, settled, complete: !more, payload, to };
-        self.arrive(id, link, arrival, now);
+        self.arrive(id, link, Arrival { wire, message_format, settled, complete: !more, payload, to }, now);
     }
 
     /// A later frame of a message that the router doesn't have: held, or done with.
