@@ -22,6 +22,8 @@ pub mod security;
 
 pub mod routing;
 
+pub mod dispatch;
+
 pub mod config;
 
 // Concurrent, no sockets.

@@ -3,7 +3,7 @@
 //! Owns: addresses and the links on them, treatments (closest, balanced, multicast, unavailable), deliveries
 //! from their arrival to their outcome, the credit of senders, thresholds.
 //! Doesn't: know frames, bytes of a message, sockets, time (it is told).
-//! Driven by: the shard's dispatch, which turns an engine's events into inputs here and outputs from here
+//! Driven by: dispatch, which turns an engine's events into inputs here and outputs from here
 //! into commands to engines. One input, then drain the outputs.
 //!
 //! Words: *sender* is a peer that sends (its link is incoming), *consumer* a peer that receives (outgoing).

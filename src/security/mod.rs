@@ -2,7 +2,7 @@
 //!
 //! Owns: the SASL mechanisms as step functions: what the peer sent in, a challenge or an outcome out.
 //! Doesn't: frame anything (the engine does), look passwords up (they will be given to it), log.
-//! Driven by: the shard's dispatch, with an engine's SASL events.
+//! Driven by: dispatch, with an engine's SASL events.
 //!
 //! Invariant: an exchange always ends: each step is a challenge or an outcome, and a mechanism has a bounded number of
 //! challenges. A mechanism that wasn't offered is a failed outcome (AMQP 1.0, section 5.3.3.2), never silence.

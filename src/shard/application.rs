@@ -1,6 +1,6 @@
 //! What lives behind a shard's sockets, as the sockets see it.
 //!
-//! The turn (`turn.rs`) moves bytes and knows nothing of AMQP; the application ([`super::dispatch::Dispatch`], or an
+//! The turn (`turn.rs`) moves bytes and knows nothing of AMQP; the application ([`super::serve::Serve`], or an
 //! echo in the tests) makes output of input and knows nothing of rings.
 
 use crate::engine::Transmit;

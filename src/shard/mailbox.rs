@@ -4,8 +4,7 @@
 //! A report that finds its queue full is dropped and counted; nothing that must not be lost is a report only (that
 //! a shard stopped is also its thread's result).
 
-use crate::engine::RemoteError;
-use crate::link::Direction;
+use crate::dispatch;
 use crate::shard::Listener;
 use crate::telemetry::Counters;
 use crossbeam_queue::ArrayQueue;
@@ -40,46 +39,8 @@ pub enum Report {
         listener: u32,
         peer: Option<SocketAddr>,
     },
-    ConnectionOpened {
-        connection: u64,
-        container_id: String,
-        product: Option<String>,
-        version: Option<String>,
-    },
-    /// `error`: what the peer said, or what we closed it with.
-    ConnectionClosed {
-        connection: u64,
-        error: Option<Box<RemoteError>>,
-    },
-    /// The peer chose this mechanism and was let in, or not.
-    Authenticated {
-        connection: u64,
-        mechanism: String,
-        user: Option<String>,
-        accepted: bool,
-    },
-    LinkAttached {
-        connection: u64,
-        name: String,
-        address: Option<String>,
-        direction: Direction,
-    },
-    LinkRefused {
-        connection: u64,
-        name: String,
-        address: Option<String>,
-        direction: Direction,
-        condition: &'static str,
-    },
-    LinkDetached {
-        connection: u64,
-        error: Option<Box<RemoteError>>,
-    },
-    /// A frame, readable. Only when asked for.
-    Trace {
-        connection: u64,
-        line: String,
-    },
+    /// What dispatch has to say of connections and links.
+    Served(dispatch::Report),
     /// Accepting failed (`errno`) and is tried again in a while.
     AcceptPaused {
         listener: u32,

@@ -1,9 +1,9 @@
 //! The pinned thread that serves connections.
 //!
 //! Owns: its io_uring, the receive chunks and the buffer ring over them, listening sockets' accepts, connected sockets
-//! from accept to close, timers, the turn, and the dispatch between engines and the router.
-//! Doesn't: know AMQP (engines do), choose where a delivery goes (the router does), bind sockets, write logs or wait
-//! for anything but its ring (control does those).
+//! from accept to close, timers, the turn.
+//! Doesn't: know AMQP or where a delivery goes (dispatch drives engines and the router), bind sockets, write logs or
+//! wait for anything but its ring (control does those).
 //! Driven by: its ring; orders come from control by [`Mailbox`].
 //!
 //! A turn: drain completions → (lanes, once there are several shards) → engines and routing → flush each touched
@@ -16,16 +16,15 @@
 //! - Work in a turn is bounded by what completed, and each connection is flushed at most once.
 //! - On the message path nothing is allocated, and `io_uring_enter` is the only system call.
 //!
-//! Files: `turn` first (the loop), then `stream` (a socket's life), `dispatch` (events to routing and back).
+//! Files: `turn` first (the loop), then `stream` (a socket's life), `serve` (dispatch behind the sockets).
 
 pub mod mailbox;
 
 mod accept;
-mod anonymous;
 mod application;
 mod buffers;
-mod dispatch;
 mod ring;
+mod serve;
 mod stream;
 mod timers;
 mod turn;
@@ -36,11 +35,13 @@ mod tests;
 pub use mailbox::{Mailbox, Order, Report};
 pub use ring::RingError;
 
+use crate::dispatch::Dispatch;
 use crate::engine;
 use crate::ids::ShardId;
 use crate::limits;
 use crate::payload::Pool;
 use crate::routing::RouterSettings;
+use crate::time::Time;
 use std::fmt;
 use std::io;
 use std::net::TcpListener;
@@ -154,9 +155,10 @@ fn run(
     }
     let _guard = AbortOnPanic;
     let stop_deadline = settings.stop_deadline;
-    let dispatch = dispatch::Dispatch::new(settings, mailbox.clone());
+    let dispatch = Dispatch::new(settings.router, settings.trace, Time::ZERO);
+    let serve = serve::Serve::new(dispatch, mailbox.clone());
     let pool = Pool::new(limits::CHUNK_BYTES, CHUNKS_KEPT_MAX);
-    let mut turn = turn::Turn::new(dispatch, pool, mailbox, stop_deadline).map_err(ShardError::Ring)?;
+    let mut turn = turn::Turn::new(serve, pool, mailbox, stop_deadline).map_err(ShardError::Ring)?;
     for listener in listeners {
         turn.add_listener(listener);
     }

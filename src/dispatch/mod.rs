@@ -1,29 +1,36 @@
 //! Engines to the router and back: an engine's event becomes a routing input, a routing output a command to an engine.
 //!
 //! Owns: the engines, one a connection; the router; the output buffers that engines are lent.
-//! Doesn't: touch sockets or the ring (`turn`), decide anything about a delivery (the router), frame (engines).
+//! Doesn't: touch sockets, rings or clocks (its driver), decide anything about a delivery (the router), frame (engines),
+//! log (facts for the log come out of `poll_report`).
+//! Driven by: a shard's turn, or the simulator, which so runs exactly what a shard runs.
 //!
-//! The order that keeps both sides right: one event into the router, then all of the router's outputs into engines,
-//! then the next event. An engine that was told something is *pending* until its own events are drained, too, in
-//! [`Application::run`]; nothing here calls itself.
+//! Three kinds of method: `accepted`, `received`, … say what happened; `run` does what follows from it; `poll_*` and
+//! getters give what there is to send, to report, to wait for.
+//!
+//! Invariants:
+//! - One event into the router, then all of the router's outputs into engines, then the next event. An engine that was
+//!   told something is *pending* until its own events are drained, too, in [`Dispatch::run`]; nothing here calls itself.
+//! - A connection's links are gone from the router when `closed` returns.
 
-use super::anonymous::{self, Destination, Held};
-use super::application::Application;
-use super::mailbox::{Mailbox, Order, Report};
-use super::{Listener, ShardSettings};
+mod anonymous;
+mod report;
+
+pub use report::Report;
+
 use crate::engine::{
-    Engine, Event, LinkAnswer, RemoteAttach, RemoteError, RemoteOpen, SaslInit, Sent, Transfer, Transmit,
+    self, Engine, Event, LinkAnswer, RemoteAttach, RemoteError, RemoteOpen, SaslInit, Sent, Transfer, Transmit,
 };
 use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, WireDelivery};
 use crate::limits;
 use crate::link::Terminus;
 use crate::outcome::Fault;
 use crate::payload::{Payload, Range};
-use crate::routing::{Arrival, Attach, Output, Router};
+use crate::routing::{Arrival, Attach, Output, Router, RouterSettings};
 use crate::security::{Exchange, Step};
 use crate::time::Time;
-use std::collections::HashSet;
-use std::net::SocketAddr;
+use anonymous::{Destination, Held};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A lent output buffer's first size; it grows with use, and keeps what it grew to while it is pooled.
@@ -46,8 +53,8 @@ struct Peer {
     /// The router knows this connection.
     opened: bool,
     exchange: Option<(Exchange, String)>,
-    /// Links that the router knows, for the stop.
-    links: HashSet<LinkHandle>,
+    /// Links that the router knows, for the stop; in an order that doesn't vary from run to run.
+    links: BTreeSet<LinkHandle>,
     /// Messages of anonymous links whose `to` has not arrived yet.
     held: Vec<Held>,
 }
@@ -59,11 +66,10 @@ pub struct Dispatch {
     /// Connections whose engine was told something.
     pending: Vec<ConnectionId>,
     outputs: Vec<Transmit>,
-    mailbox: Arc<Mailbox>,
+    /// Drained by the driver after each call, so it is as long as one call's work.
+    reports: VecDeque<Report>,
     trace: bool,
     next_number: u64,
-    stopping: bool,
-    reports_missed: u64,
     pub deliveries_in: u64,
     pub deliveries_out: u64,
 }
@@ -78,26 +84,23 @@ fn find(peers: &mut [Option<Box<Peer>>], id: ConnectionId) -> Option<&mut Peer> 
 }
 
 impl Dispatch {
-    pub fn new(settings: ShardSettings, mailbox: Arc<Mailbox>) -> Dispatch {
+    /// `trace`: report every frame.
+    pub fn new(router: RouterSettings, trace: bool, now: Time) -> Dispatch {
         Dispatch {
-            router: Router::new(settings.router, Time::ZERO),
+            router: Router::new(router, now),
             peers: Vec::new(),
             pending: Vec::with_capacity(1024),
             outputs: Vec::with_capacity(OUTPUTS_KEPT_MAX),
-            mailbox,
-            trace: settings.trace,
+            reports: VecDeque::new(),
+            trace,
             next_number: 1,
-            stopping: false,
-            reports_missed: 0,
             deliveries_in: 0,
             deliveries_out: 0,
         }
     }
 
     fn report(&mut self, report: Report) {
-        if !self.mailbox.report(report) {
-            self.reports_missed += 1;
-        }
+        self.reports.push_back(report);
     }
 
     /// An engine about to be told something: it has an output buffer, and its events are drained afterwards.
@@ -507,9 +510,17 @@ fn address_of(terminus: &Terminus) -> Option<String> {
     }
 }
 
-impl Application for Dispatch {
-    fn accepted(&mut self, id: ConnectionId, listener: &Listener, address: Option<SocketAddr>, now: Time) {
-        let mut engine = Engine::new(listener.engine.clone(), now);
+/// What happened.
+impl Dispatch {
+    /// A connection was accepted. Its id stays until `closed`. Gives its number in reports.
+    pub fn accepted(
+        &mut self,
+        id: ConnectionId,
+        settings: &Arc<engine::Settings>,
+        link_capacity: u32,
+        now: Time,
+    ) -> u64 {
+        let mut engine = Engine::new(settings.clone(), now);
         if self.trace {
             engine.set_trace(true);
         }
@@ -519,11 +530,11 @@ impl Application for Dispatch {
             id,
             engine,
             number,
-            link_capacity: listener.link_capacity,
+            link_capacity,
             pending: false,
             opened: false,
             exchange: None,
-            links: HashSet::new(),
+            links: BTreeSet::new(),
             held: Vec::new(),
         });
         let index = id.index as usize;
@@ -531,38 +542,45 @@ impl Application for Dispatch {
             self.peers.resize_with(index + 1, || None);
         }
         self.peers[index] = Some(peer);
-        self.report(Report::ConnectionAccepted { connection: number, listener: listener.number, peer: address });
+        number
     }
 
-    fn received(&mut self, id: ConnectionId, bytes: Range, now: Time) {
+    /// Bytes came.
+    pub fn received(&mut self, id: ConnectionId, bytes: Range, now: Time) {
         if let Some(engine) = self.engine(id) {
             engine.handle_input(bytes, now);
             self.pump(id, now);
         }
     }
 
-    fn end_of_stream(&mut self, id: ConnectionId, now: Time) {
+    /// The peer sends no more, or the connection broke.
+    pub fn end_of_stream(&mut self, id: ConnectionId, now: Time) {
         if let Some(engine) = self.engine(id) {
             engine.handle_end_of_stream(now);
         }
     }
 
-    fn handle_timeout(&mut self, id: ConnectionId, now: Time) {
+    /// The moment that `connection_timeout` named has come (or an earlier one).
+    pub fn handle_timeout(&mut self, id: ConnectionId, now: Time) {
         if let Some(engine) = self.engine(id) {
             engine.handle_timeout(now);
         }
     }
 
+    /// When to call `handle_timeout` though nothing happens.
     #[inline]
-    fn connection_timeout(&mut self, id: ConnectionId) -> Option<Time> {
+    pub fn connection_timeout(&mut self, id: ConnectionId) -> Option<Time> {
         find(&mut self.peers, id)?.engine.poll_timeout()
     }
 
-    fn wants_input(&mut self, id: ConnectionId) -> bool {
+    /// Whether bytes are to be read at all now.
+    pub fn wants_input(&mut self, id: ConnectionId) -> bool {
         find(&mut self.peers, id).is_some_and(|peer| peer.engine.wants_input())
     }
 
-    fn run(&mut self, now: Time, touched: &mut Vec<ConnectionId>) {
+    /// Does what follows from all that happened, and puts each connection that may have output, an end or another
+    /// time-out into `touched` (more than once does no harm).
+    pub fn run(&mut self, now: Time, touched: &mut Vec<ConnectionId>) {
         if self.router.poll_timeout().is_some_and(|at| at <= now) {
             self.router.handle_timeout(now);
             self.apply_outputs();
@@ -577,12 +595,14 @@ impl Application for Dispatch {
         }
     }
 
-    fn next_timeout(&mut self) -> Option<Time> {
+    /// When to call `run` though nothing happens.
+    pub fn next_timeout(&self) -> Option<Time> {
         self.router.poll_timeout()
     }
 
+    /// What there is to send. Its buffers are the driver's until `transmitted` gives them back.
     #[inline]
-    fn poll_transmit(&mut self, id: ConnectionId, _now: Time) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, id: ConnectionId) -> Option<Transmit> {
         let peer = find(&mut self.peers, id)?;
         let transmit = peer.engine.poll_transmit();
         if peer.engine.has_work() && !peer.pending {
@@ -595,20 +615,28 @@ impl Application for Dispatch {
         transmit
     }
 
+    /// A send is over.
     #[inline]
-    fn transmitted(&mut self, mut transmit: Transmit) {
+    pub fn transmitted(&mut self, mut transmit: Transmit) {
         transmit.clear();
         if self.outputs.len() < OUTPUTS_KEPT_MAX && transmit.bytes.capacity() <= OUTPUT_BYTES_KEPT_MAX {
             self.outputs.push(transmit);
         }
     }
 
+    /// The next fact for the log.
+    pub fn poll_report(&mut self) -> Option<Report> {
+        self.reports.pop_front()
+    }
+
+    /// Nothing more will come out, and nothing more is wanted: the connection may end once its output is sent.
     #[inline]
-    fn is_finished(&mut self, id: ConnectionId) -> bool {
+    pub fn is_finished(&mut self, id: ConnectionId) -> bool {
         find(&mut self.peers, id).is_none_or(|peer| peer.engine.is_closed())
     }
 
-    fn closed(&mut self, id: ConnectionId, now: Time) {
+    /// The connection is gone.
+    pub fn closed(&mut self, id: ConnectionId, now: Time) {
         // Its engine has closed as a rule; where the socket ended under it, its links end here.
         if let Some(engine) = self.engine(id) {
             engine.handle_end_of_stream(now);
@@ -621,17 +649,16 @@ impl Application for Dispatch {
         }
     }
 
-    fn order(&mut self, order: Order, _now: Time) {
-        if let Order::SetTrace(on) = order {
-            self.trace = on;
-            for peer in self.peers.iter_mut().flatten() {
-                peer.engine.set_trace(on);
-            }
+    /// Report every frame from now on, or none.
+    pub fn set_trace(&mut self, on: bool) {
+        self.trace = on;
+        for peer in self.peers.iter_mut().flatten() {
+            peer.engine.set_trace(on);
         }
     }
 
-    fn stop(&mut self, _now: Time) {
-        self.stopping = true;
+    /// Ends every connection in an orderly way; their ends show in `is_finished`.
+    pub fn stop(&mut self) {
         let ids: Vec<ConnectionId> = self.peers.iter().flatten().map(|peer| peer.id).collect();
         let fault = Fault::connection("amqp:connection:forced", "the router is shutting down");
         let link_fault = Fault::link("amqp:connection:forced", "the router is shutting down");
@@ -644,9 +671,5 @@ impl Application for Dispatch {
             }
             engine.close(Some(&fault));
         }
-    }
-
-    fn accept_failed(&mut self, listener: u32, errno: i32) {
-        self.report(Report::AcceptPaused { listener, errno });
     }
 }

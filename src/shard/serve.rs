@@ -1,0 +1,111 @@
+//! Dispatch behind a shard's sockets: what the turn says goes to it, what it has to report goes to control.
+
+use super::application::Application;
+use super::mailbox::{Mailbox, Order, Report};
+use super::Listener;
+use crate::dispatch::Dispatch;
+use crate::engine::Transmit;
+use crate::ids::ConnectionId;
+use crate::payload::Range;
+use crate::time::Time;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+pub struct Serve {
+    dispatch: Dispatch,
+    mailbox: Arc<Mailbox>,
+    reports_missed: u64,
+}
+
+impl Serve {
+    pub fn new(dispatch: Dispatch, mailbox: Arc<Mailbox>) -> Serve {
+        Serve { dispatch, mailbox, reports_missed: 0 }
+    }
+
+    fn report(&mut self, report: Report) {
+        if !self.mailbox.report(report) {
+            self.reports_missed += 1;
+        }
+    }
+
+    #[inline]
+    fn pass_reports(&mut self) {
+        while let Some(report) = self.dispatch.poll_report() {
+            self.report(Report::Served(report));
+        }
+    }
+}
+
+impl Application for Serve {
+    fn accepted(&mut self, id: ConnectionId, listener: &Listener, peer: Option<SocketAddr>, now: Time) {
+        let connection = self.dispatch.accepted(id, &listener.engine, listener.link_capacity, now);
+        self.report(Report::ConnectionAccepted { connection, listener: listener.number, peer });
+    }
+
+    #[inline]
+    fn received(&mut self, id: ConnectionId, bytes: Range, now: Time) {
+        self.dispatch.received(id, bytes, now);
+    }
+
+    fn end_of_stream(&mut self, id: ConnectionId, now: Time) {
+        self.dispatch.end_of_stream(id, now);
+    }
+
+    fn handle_timeout(&mut self, id: ConnectionId, now: Time) {
+        self.dispatch.handle_timeout(id, now);
+    }
+
+    #[inline]
+    fn wants_input(&mut self, id: ConnectionId) -> bool {
+        self.dispatch.wants_input(id)
+    }
+
+    #[inline]
+    fn connection_timeout(&mut self, id: ConnectionId) -> Option<Time> {
+        self.dispatch.connection_timeout(id)
+    }
+
+    #[inline]
+    fn run(&mut self, now: Time, touched: &mut Vec<ConnectionId>) {
+        self.dispatch.run(now, touched);
+        self.pass_reports();
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        self.dispatch.next_timeout()
+    }
+
+    #[inline]
+    fn poll_transmit(&mut self, id: ConnectionId, _: Time) -> Option<Transmit> {
+        self.dispatch.poll_transmit(id)
+    }
+
+    #[inline]
+    fn transmitted(&mut self, transmit: Transmit) {
+        self.dispatch.transmitted(transmit);
+    }
+
+    #[inline]
+    fn is_finished(&mut self, id: ConnectionId) -> bool {
+        self.dispatch.is_finished(id)
+    }
+
+    fn closed(&mut self, id: ConnectionId, now: Time) {
+        self.dispatch.closed(id, now);
+        self.pass_reports();
+    }
+
+    fn order(&mut self, order: Order, _: Time) {
+        if let Order::SetTrace(on) = order {
+            self.dispatch.set_trace(on);
+        }
+    }
+
+    fn stop(&mut self, _: Time) {
+        self.dispatch.stop();
+    }
+
+    fn accept_failed(&mut self, listener: u32, errno: i32) {
+        self.report(Report::AcceptPaused { listener, errno });
+    }
+}
