@@ -1,1 +1,3 @@
 //! (placeholder)
+mod listen;
+mod log;
