@@ -1,6 +1,10 @@
+//! The `ringway` program.
+
+use std::process::ExitCode;
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() {
-    println!("ringway {}", env!("CARGO_PKG_VERSION"));
+fn main() -> ExitCode {
+    ringway::cli::run()
 }

@@ -60,12 +60,9 @@ fn an_empty_listener_has_every_default() {
             timestamp_format: None,
             default_distribution: Distribution::Balanced,
             metadata: None,
-            flow: FlowConfig {
-                flow_control: FlowControl::Share,
-                credit_slack_percent: 100,
-                multicast_stall_seconds: 2,
-                drain_wait_milliseconds: 50,
-            },
+            flow: FlowConfig { flow_control: FlowControl::Share, credit_slack_percent: 100 },
+            multicast_stall_seconds: 2,
+            drain_wait_milliseconds: 50,
         }
     );
     assert_eq!(warnings(&config), [] as [String; 0]);
@@ -160,15 +157,14 @@ log {
 #[test]
 fn flow_of_an_address_is_the_routers_with_its_own_on_top() {
     let config = load_ok(
-        "router {\n flowControl: capacity\n creditSlack: 50%\n drainWait: 100 ms\n}\nlistener {\n}\n\
-         address {\n prefix: a\n creditSlack: 0\n}\naddress {\n prefix: b\n flowControl: share\n multicastStallSeconds: 10\n}\n",
+        "router {\n flowControl: capacity\n creditSlack: 50%\n drainWait: 100 ms\n multicastStallSeconds: 10\n}\n\
+         listener {\n}\naddress {\n prefix: a\n creditSlack: 0\n}\naddress {\n prefix: b\n flowControl: share\n}\n",
     );
-    let router = &config.router.flow;
-    assert_eq!((router.flow_control, router.credit_slack_percent), (FlowControl::Capacity, 50));
-    let a = &config.addresses[0].flow;
-    assert_eq!((a.flow_control, a.credit_slack_percent, a.drain_wait_milliseconds), (FlowControl::Capacity, 0, 100));
-    let b = &config.addresses[1].flow;
-    assert_eq!((b.flow_control, b.credit_slack_percent, b.multicast_stall_seconds), (FlowControl::Share, 50, 10));
+    let (router, capacity, share) = (&config.router, FlowControl::Capacity, FlowControl::Share);
+    assert_eq!((router.drain_wait_milliseconds, router.multicast_stall_seconds), (100, 10));
+    assert_eq!(router.flow, FlowConfig { flow_control: capacity, credit_slack_percent: 50 });
+    assert_eq!(config.addresses[0].flow, FlowConfig { flow_control: capacity, credit_slack_percent: 0 });
+    assert_eq!(config.addresses[1].flow, FlowConfig { flow_control: share, credit_slack_percent: 50 });
 }
 
 #[test]

@@ -203,6 +203,8 @@ fn router(section: &Checked, report: &mut Report) -> RouterConfig {
         default_distribution: distribution(section.choice("defaultDistribution")),
         metadata: section.text("metadata"),
         flow: flow(section, None),
+        multicast_stall_seconds: section.number("multicastStallSeconds"),
+        drain_wait_milliseconds: section.number("drainWait"),
     }
 }
 
@@ -221,19 +223,16 @@ fn distribution(word: Option<&str>) -> Distribution {
 
 /// What a section says of flow, on top of what holds without it.
 fn flow(section: &Checked, base: Option<&FlowConfig>) -> FlowConfig {
-    let number = |name: &str, base: Option<u32>| match section.integer(name) {
-        Some(number) => number as u32,
-        None => base.unwrap_or(0),
-    };
     FlowConfig {
         flow_control: match (section.choice("flowControl"), base) {
             (Some("capacity"), _) => FlowControl::Capacity,
             (Some(_), _) | (None, None) => FlowControl::Share,
             (None, Some(base)) => base.flow_control,
         },
-        credit_slack_percent: number("creditSlack", base.map(|base| base.credit_slack_percent)),
-        multicast_stall_seconds: number("multicastStallSeconds", base.map(|base| base.multicast_stall_seconds)),
-        drain_wait_milliseconds: number("drainWait", base.map(|base| base.drain_wait_milliseconds)),
+        credit_slack_percent: match section.integer("creditSlack") {
+            Some(percent) => percent as u32,
+            None => base.map_or(0, |base| base.credit_slack_percent),
+        },
     }
 }
 

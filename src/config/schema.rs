@@ -157,8 +157,6 @@ const ADDRESS: &[Attribute] = &[
     // Unset: the router's.
     unset("flowControl", FLOW_CONTROL),
     unset("creditSlack", CREDIT_SLACK),
-    unset("multicastStallSeconds", STALL_SECONDS),
-    unset("drainWait", DRAIN_WAIT),
     unset("alertCountUp", Quantity(1000)),
     unset("alertCountDown", Quantity(1000)),
     unset("alertSizeUp", Quantity(1024)),

@@ -38,6 +38,10 @@ pub struct RouterConfig {
     pub metadata: Option<String>,
     /// For addresses that don't say.
     pub flow: FlowConfig,
+    /// A multicast consumer without credit for longer than this is set aside.
+    pub multicast_stall_seconds: u32,
+    /// How long a consumer's drain waits for the senders.
+    pub drain_wait_milliseconds: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,16 +61,12 @@ pub enum FlowControl {
     Capacity,
 }
 
-/// Credit and its times, for the router's addresses or for one.
+/// How credit is given, for the router's addresses or for one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowConfig {
     pub flow_control: FlowControl,
     /// What may wait in the router beyond the consumers' windows, in percent of them.
     pub credit_slack_percent: u32,
-    /// A multicast consumer without credit for longer than this is set aside.
-    pub multicast_stall_seconds: u32,
-    /// How long a consumer's drain waits for the senders.
-    pub drain_wait_milliseconds: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

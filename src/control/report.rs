@@ -1,0 +1,254 @@
+//! What a shard tells, in the words of the log. Tools match these lines: their beginnings are `qdrouterd`'s.
+
+use super::log::Log;
+use crate::engine::RemoteError;
+use crate::link::Direction;
+use crate::log::{Level, Module};
+use crate::shard::Report;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// Connections whose peer is remembered, from accept to close; beyond it the oldest are forgotten. (A shard drops
+/// reports rather than wait, so a close may never be heard of.)
+const CONNECTIONS_MAX: usize = 100_000;
+
+pub struct Reporter {
+    log: Log,
+    /// Where each listener listens, by its number.
+    places: Vec<SocketAddr>,
+    connections: BTreeMap<u64, Connection>,
+    next_link: u64,
+}
+
+#[derive(Default)]
+struct Connection {
+    peer: Option<SocketAddr>,
+    mechanism: Option<String>,
+    user: Option<String>,
+}
+
+/// A value or, where there is none, what stands for it.
+struct Or<'a, T>(&'a Option<T>, &'static str);
+
+impl<T: fmt::Display> fmt::Display for Or<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(value) => value.fmt(f),
+            None => f.write_str(self.1),
+        }
+    }
+}
+
+struct Ended<'a>(&'a Option<Box<RemoteError>>);
+
+impl fmt::Display for Ended<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(error) => write!(f, ": {}: {}", error.condition, error.description),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Reporter {
+    pub fn new(log: Log, places: Vec<SocketAddr>) -> Reporter {
+        Reporter { log, places, connections: BTreeMap::new(), next_link: 1 }
+    }
+
+    #[track_caller]
+    fn line(&mut self, module: Module, level: Level, text: fmt::Arguments<'_>) {
+        self.log.write(module, level, text);
+    }
+
+    pub fn report(&mut self, report: Report) {
+        match report {
+            Report::ConnectionAccepted { connection, listener, peer } => self.accepted(connection, listener, peer),
+            Report::Authenticated { connection, mechanism, user, accepted } => {
+                self.authenticated(connection, mechanism, user, accepted)
+            }
+            Report::ConnectionOpened { connection, container_id, product, version } => {
+                self.opened(connection, &container_id, &product, &version)
+            }
+            Report::ConnectionClosed { connection, error } => {
+                self.connections.remove(&connection);
+                let level = if error.is_some() { Level::Info } else { Level::Debug };
+                self.line(Module::Server, level, format_args!("[C{connection}] Connection Closed{}", Ended(&error)));
+            }
+            Report::LinkAttached { connection, name, address, direction } => {
+                self.attached(connection, &name, &address, direction)
+            }
+            Report::LinkRefused { connection, name, address, direction, condition } => self.line(
+                Module::RouterCore,
+                Level::Info,
+                format_args!(
+                    "[C{connection}] Link refused: dir={} address={} name={name}: {condition}",
+                    word(direction),
+                    Or(&address, "<none>"),
+                ),
+            ),
+            Report::LinkDetached { connection, error } => self.line(
+                Module::RouterCore,
+                Level::Info,
+                format_args!("[C{connection}] Link detached{}", Ended(&error)),
+            ),
+            Report::Trace { connection, line } => {
+                self.line(Module::Protocol, Level::Trace, format_args!("[C{connection}]:{line}"))
+            }
+            Report::AcceptPaused { listener, errno } => self.accept_paused(listener, errno),
+            Report::Counters(counters) => self.line(Module::Server, Level::Debug, format_args!("{counters:?}")),
+            Report::Stopped => {}
+        }
+    }
+
+    fn accepted(&mut self, connection: u64, listener: u32, peer: Option<SocketAddr>) {
+        let place = self.places.get(listener as usize).copied();
+        self.line(
+            Module::Server,
+            Level::Debug,
+            format_args!("[C{connection}] Accepted connection to {} from {}", Or(&place, "?"), Or(&peer, "?")),
+        );
+        if self.connections.len() >= CONNECTIONS_MAX {
+            self.connections.pop_first();
+        }
+        self.connections.insert(connection, Connection { peer, ..Connection::default() });
+    }
+
+    fn authenticated(&mut self, connection: u64, mechanism: String, user: Option<String>, accepted: bool) {
+        if !accepted {
+            let text = format_args!("[C{connection}] Authentication failed: mechanism={mechanism}");
+            self.log.write(Module::Server, Level::Info, text);
+        } else if let Some(known) = self.connections.get_mut(&connection) {
+            (known.mechanism, known.user) = (Some(mechanism), user);
+        }
+    }
+
+    fn opened(&mut self, connection: u64, container_id: &str, product: &Option<String>, version: &Option<String>) {
+        let unknown = Connection::default();
+        let known = self.connections.get(&connection).unwrap_or(&unknown);
+        self.log.write(
+            Module::RouterCore,
+            Level::Info,
+            format_args!(
+                "[C{connection}] Connection Opened: dir=in host={} vhost= encrypted=no auth={} user={} \
+                 container_id={container_id} props={{product={} version={}}}",
+                Or(&known.peer, "?"),
+                Or(&known.mechanism, "no"),
+                Or(&known.user, "(null)"),
+                Or(product, ""),
+                Or(version, ""),
+            ),
+        );
+    }
+
+    fn attached(&mut self, connection: u64, name: &str, address: &Option<String>, direction: Direction) {
+        let link = self.next_link;
+        self.next_link += 1;
+        let address = Or(address, "<none>");
+        // The router's end of the link has the address: a consumer's source, a sender's target.
+        let text = match direction {
+            Direction::Incoming => format!("source={{<none>}} target={{{address}}}"),
+            Direction::Outgoing => format!("source={{{address}}} target={{<none>}}"),
+        };
+        self.line(
+            Module::RouterCore,
+            Level::Info,
+            format_args!("[C{connection}][L{link}] Link attached: dir={} {text} name={name}", word(direction)),
+        );
+    }
+
+    fn accept_paused(&mut self, listener: u32, errno: i32) {
+        let place = self.places.get(listener as usize).copied();
+        let error = io::Error::from_raw_os_error(errno);
+        self.line(
+            Module::Server,
+            Level::Error,
+            format_args!("Accepting on {} failed and is tried again in a while: {error}", Or(&place, "?")),
+        );
+    }
+
+    pub fn stopping(&mut self, signal: i32) {
+        let name = if signal == libc::SIGTERM { "SIGTERM" } else { "SIGINT" };
+        self.line(Module::Server, Level::Notice, format_args!("Stopping on {name}: connections are closed"));
+    }
+
+    pub fn stopped(&mut self, in_order: bool) {
+        if in_order {
+            self.line(Module::Server, Level::Notice, format_args!("Stopped"));
+        }
+    }
+
+    /// Reports can't be heard any more: messages go on, the log doesn't.
+    pub fn deaf(&mut self, error: &io::Error) {
+        self.line(Module::Error, Level::Error, format_args!("The shard's reports can't be read: {error}"));
+    }
+}
+
+fn word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Incoming => "in",
+        Direction::Outgoing => "out",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines that a reporter writes, without their times.
+    fn lines(reports: Vec<Report>) -> Vec<String> {
+        let path = std::env::temp_dir().join(format!(
+            "ringway-report-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        let text = format!(
+            "listener {{\n}}\nlog {{\n module: DEFAULT\n enable: trace+\n timestamp: no\n output: {}\n}}\n",
+            path.display()
+        );
+        let config = crate::config::load(&text, "test.conf").unwrap();
+        let mut reporter = Reporter::new(Log::open(&config).unwrap(), vec!["127.0.0.1:5672".parse().unwrap()]);
+        for report in reports {
+            reporter.report(report);
+        }
+        assert!(reporter.connections.is_empty());
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        text.lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn the_lines_that_tools_match() {
+        let (connection, none) = (7, || None);
+        let written = lines(vec![
+            Report::ConnectionAccepted { connection, listener: 0, peer: "127.0.0.1:40000".parse().ok() },
+            Report::Authenticated {
+                connection,
+                mechanism: "ANONYMOUS".to_string(),
+                user: Some("anonymous".to_string()),
+                accepted: true,
+            },
+            Report::ConnectionOpened { connection, container_id: "c".to_string(), product: none(), version: none() },
+            Report::LinkAttached {
+                connection,
+                name: "l".to_string(),
+                address: Some("a".to_string()),
+                direction: Direction::Outgoing,
+            },
+            Report::LinkAttached { connection, name: "m".to_string(), address: None, direction: Direction::Incoming },
+            Report::ConnectionClosed { connection, error: None },
+        ]);
+        assert_eq!(
+            written,
+            [
+                "SERVER (debug) [C7] Accepted connection to 127.0.0.1:5672 from 127.0.0.1:40000",
+                "ROUTER_CORE (info) [C7] Connection Opened: dir=in host=127.0.0.1:40000 vhost= encrypted=no \
+                 auth=ANONYMOUS user=anonymous container_id=c props={product= version=}",
+                "ROUTER_CORE (info) [C7][L1] Link attached: dir=out source={a} target={<none>} name=l",
+                "ROUTER_CORE (info) [C7][L2] Link attached: dir=in source={<none>} target={<none>} name=m",
+                "SERVER (debug) [C7] Connection Closed",
+            ]
+        );
+    }
+}
