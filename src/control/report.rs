@@ -1,6 +1,7 @@
 //! What a shard tells, in the words of the log. Tools match these lines: their beginnings are `qdrouterd`'s.
 
 use super::log::Log;
+use crate::dispatch;
 use crate::engine::RemoteError;
 use crate::link::Direction;
 use crate::log::{Level, Module};
@@ -65,6 +66,16 @@ impl Reporter {
     pub fn report(&mut self, report: Report) {
         match report {
             Report::ConnectionAccepted { connection, listener, peer } => self.accepted(connection, listener, peer),
+            Report::Served(report) => self.served(report),
+            Report::AcceptPaused { listener, errno } => self.accept_paused(listener, errno),
+            Report::Counters(counters) => self.line(Module::Server, Level::Debug, format_args!("{counters:?}")),
+            Report::Stopped => {}
+        }
+    }
+
+    fn served(&mut self, report: dispatch::Report) {
+        use dispatch::Report;
+        match report {
             Report::Authenticated { connection, mechanism, user, accepted } => {
                 self.authenticated(connection, mechanism, user, accepted)
             }
@@ -96,9 +107,6 @@ impl Reporter {
             Report::Trace { connection, line } => {
                 self.line(Module::Protocol, Level::Trace, format_args!("[C{connection}]:{line}"))
             }
-            Report::AcceptPaused { listener, errno } => self.accept_paused(listener, errno),
-            Report::Counters(counters) => self.line(Module::Server, Level::Debug, format_args!("{counters:?}")),
-            Report::Stopped => {}
         }
     }
 
@@ -196,8 +204,8 @@ fn word(direction: Direction) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Lines that a reporter writes, without their times.
-    fn lines(reports: Vec<Report>) -> Vec<String> {
+    /// Lines that a reporter writes of connection 7, without their times.
+    fn lines(reports: Vec<dispatch::Report>) -> Vec<String> {
         let path = std::env::temp_dir().join(format!(
             "ringway-report-{}-{:?}",
             std::process::id(),
@@ -209,8 +217,10 @@ mod tests {
         );
         let config = crate::config::load(&text, "test.conf").unwrap();
         let mut reporter = Reporter::new(Log::open(&config).unwrap(), vec!["127.0.0.1:5672".parse().unwrap()]);
+        let peer = "127.0.0.1:40000".parse().ok();
+        reporter.report(Report::ConnectionAccepted { connection: 7, listener: 0, peer });
         for report in reports {
-            reporter.report(report);
+            reporter.report(Report::Served(report));
         }
         assert!(reporter.connections.is_empty());
         let text = std::fs::read_to_string(&path).unwrap();
@@ -220,9 +230,9 @@ mod tests {
 
     #[test]
     fn the_lines_that_tools_match() {
+        use dispatch::Report;
         let (connection, none) = (7, || None);
         let written = lines(vec![
-            Report::ConnectionAccepted { connection, listener: 0, peer: "127.0.0.1:40000".parse().ok() },
             Report::Authenticated {
                 connection,
                 mechanism: "ANONYMOUS".to_string(),
