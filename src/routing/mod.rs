@@ -15,8 +15,10 @@
 //! - when all links are gone, no delivery is left and all counters are zero.
 
 pub mod credit;
+mod lists;
 pub mod output;
 pub use output::*;
+pub mod treatment;
 
 mod router;
 mod rules;

@@ -24,7 +24,6 @@
 
 mod consumers;
 mod fixed;
-mod list;
 mod multicast;
 mod senders;
 #[cfg(test)]
@@ -33,10 +32,10 @@ mod tests;
 pub use fixed::FixedCredit;
 
 use crate::limits;
+use crate::routing::lists::Lists;
 use crate::routing::settings::FlowControl;
 use crate::time::Time;
 use consumers::{Anycast, Consumer};
-use list::Lists;
 use multicast::Multicast;
 use senders::{ask, need, Placing, Senders};
 use std::time::Duration;
@@ -139,7 +138,7 @@ pub struct AddressCredit {
     settings: CreditSettings,
     senders: Senders,
     consumers: Consumers,
-    drains: Lists<2>,
+    drains: Lists,
     /// When a draining consumer is answered at the latest, by slot.
     drain_deadlines: Vec<Time>,
     drain_round: u32,
@@ -162,7 +161,7 @@ impl AddressCredit {
             settings,
             senders,
             consumers,
-            drains: Lists::new(),
+            drains: Lists::new(2),
             drain_deadlines: Vec::new(),
             drain_round: 0,
             remote_in_links: 0,

@@ -12,7 +12,7 @@
 //! ```
 
 use super::consumers::Consumer;
-use super::list::Lists;
+use crate::routing::lists::Lists;
 use crate::time::Time;
 use slab::Slab;
 use std::collections::BTreeSet;
@@ -48,7 +48,7 @@ pub(super) struct Multicast {
     accepted: u64,
     /// The active ones, by where their credit ends.
     ends: BTreeSet<(u64, u32)>,
-    without_room: Lists<2>,
+    without_room: Lists,
     capacity_local: u64,
     capacity_remote: u64,
     attached: u32,
@@ -63,7 +63,7 @@ impl Multicast {
             stall,
             accepted: 0,
             ends: BTreeSet::new(),
-            without_room: Lists::new(),
+            without_room: Lists::new(2),
             capacity_local: 0,
             capacity_remote: 0,
             attached: 0,

@@ -1,7 +1,7 @@
 //! What the senders of an address hold: each one's figures, their sums, and the lists by need.
 
-use super::list::Lists;
 use super::REVIEW_PERIOD;
+use crate::routing::lists::Lists;
 use crate::time::Time;
 use slab::Slab;
 
@@ -102,11 +102,11 @@ pub(super) struct Placing {
 
 pub(super) struct Senders {
     senders: Slab<Sender>,
-    pub(super) needs: Lists<{ need::LISTS }>,
-    pub(super) asks: Lists<{ ask::LISTS }>,
+    pub(super) needs: Lists,
+    pub(super) asks: Lists,
     /// Senders whose spare, limit and activity are looked at when their time comes; all wait the same time,
     /// so they are in its order.
-    reviews: Lists<1>,
+    reviews: Lists,
     /// Σ (unused − spare).
     counted: u64,
     waiting: u64,
@@ -118,9 +118,9 @@ impl Senders {
     pub(super) fn new() -> Self {
         Self {
             senders: Slab::new(),
-            needs: Lists::new(),
-            asks: Lists::new(),
-            reviews: Lists::new(),
+            needs: Lists::new(need::LISTS),
+            asks: Lists::new(ask::LISTS),
+            reviews: Lists::new(1),
             counted: 0,
             waiting: 0,
             attached: 0,

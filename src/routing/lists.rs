@@ -23,50 +23,58 @@ struct Ends {
 
 const EMPTY: Ends = Ends { first: NONE, last: NONE, length: 0 };
 
-/// `LISTS` lists that share their slots.
-pub(super) struct Lists<const LISTS: usize> {
+/// Lists that share their slots.
+pub(in crate::routing) struct Lists {
     nodes: Vec<Node>,
-    ends: [Ends; LISTS],
+    ends: Vec<Ends>,
 }
 
-impl<const LISTS: usize> Lists<LISTS> {
-    pub(super) fn new() -> Self {
-        Self { nodes: Vec::new(), ends: [EMPTY; LISTS] }
+impl Lists {
+    pub(in crate::routing) fn new(lists: usize) -> Self {
+        Self { nodes: Vec::new(), ends: vec![EMPTY; lists] }
+    }
+
+    /// Has at least so many lists.
+    #[inline]
+    pub(in crate::routing) fn reserve_lists(&mut self, lists: usize) {
+        if self.ends.len() < lists {
+            self.ends.resize(lists.next_power_of_two(), EMPTY);
+        }
     }
 
     /// Makes room for a slot; to be called once for a new one, which is then in no list.
-    pub(super) fn reserve(&mut self, slot: u32) {
+    pub(in crate::routing) fn reserve(&mut self, slot: u32) {
         if self.nodes.len() <= slot as usize {
             self.nodes.resize(slot as usize + 1, FREE);
         }
     }
 
     #[inline]
-    pub(super) fn length(&self, list: usize) -> u32 {
+    pub(in crate::routing) fn length(&self, list: usize) -> u32 {
         self.ends[list].length
     }
 
     #[inline]
-    pub(super) fn first(&self, list: usize) -> Option<u32> {
+    pub(in crate::routing) fn first(&self, list: usize) -> Option<u32> {
         let first = self.ends[list].first;
         (first != NONE).then_some(first)
     }
 
     /// The one behind `slot` in its list.
     #[inline]
-    pub(super) fn next(&self, slot: u32) -> Option<u32> {
+    pub(in crate::routing) fn next(&self, slot: u32) -> Option<u32> {
         let next = self.nodes[slot as usize].next;
         (next != NONE).then_some(next)
     }
 
     #[inline]
-    pub(super) fn list_of(&self, slot: u32) -> Option<usize> {
+    pub(in crate::routing) fn list_of(&self, slot: u32) -> Option<usize> {
         let list = self.nodes[slot as usize].list;
         (list != NONE).then_some(list as usize)
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, slot: u32) {
+    pub(in crate::routing) fn remove(&mut self, slot: u32) {
         let node = self.nodes[slot as usize];
         if node.list == NONE {
             return;
@@ -88,7 +96,7 @@ impl<const LISTS: usize> Lists<LISTS> {
 
     /// Puts a slot at the end of a list, out of the one that it was in.
     #[inline]
-    pub(super) fn push(&mut self, list: usize, slot: u32) {
+    pub(in crate::routing) fn push(&mut self, list: usize, slot: u32) {
         self.remove(slot);
         let last = self.ends[list].last;
         self.nodes[slot as usize] = Node { previous: last, next: NONE, list: list as u32 };
@@ -104,7 +112,7 @@ impl<const LISTS: usize> Lists<LISTS> {
 
     /// Has the slot be in this list, or in none: one that is there already keeps its place.
     #[inline]
-    pub(super) fn place(&mut self, list: Option<usize>, slot: u32) {
+    pub(in crate::routing) fn place(&mut self, list: Option<usize>, slot: u32) {
         if self.list_of(slot) != list {
             match list {
                 Some(list) => self.push(list, slot),
@@ -118,7 +126,7 @@ impl<const LISTS: usize> Lists<LISTS> {
 mod tests {
     use super::*;
 
-    fn slots(lists: &Lists<2>, list: usize) -> Vec<u32> {
+    fn slots(lists: &Lists, list: usize) -> Vec<u32> {
         let mut all = Vec::new();
         let mut at = lists.first(list);
         while let Some(slot) = at {
@@ -131,7 +139,7 @@ mod tests {
 
     #[test]
     fn moves_between_lists_keep_order() {
-        let mut lists: Lists<2> = Lists::new();
+        let mut lists: Lists = Lists::new(2);
         for slot in 0..4 {
             lists.reserve(slot);
             lists.push(0, slot);
