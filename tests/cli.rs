@@ -1,0 +1,227 @@
+//! The program as those who start it see it: exit codes, what it says and where, signals.
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn ringway(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ringway")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A file of its own, gone with the value.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> File {
+        let path = std::env::temp_dir().join(format!("ringway-cli-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        File(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A router on a port that the kernel chose, its log read up to the line that says it is up.
+struct Started {
+    child: Child,
+    port: u16,
+    log: String,
+}
+
+impl Started {
+    fn new(name: &str, sections: &str) -> Started {
+        let log = File::new(&format!("{name}.log"), "");
+        let text = format!(
+            "listener {{\n host: 127.0.0.1\n port: 0\n}}\nlog {{\n module: DEFAULT\n outputFile: {}\n}}\n{sections}",
+            log.path()
+        );
+        let configuration = File::new(&format!("{name}.conf"), &text);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ringway"))
+            .args(["-I", "/usr/lib/qpid-dispatch", "-c", configuration.path()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let text = std::fs::read_to_string(&log.0).unwrap();
+            if let Some((_, port)) = text.lines().find(|l| l.contains("Operational")).and(text.split_once("127.0.0.1:"))
+            {
+                let port = port.lines().next().and_then(|port| port.parse().ok()).unwrap();
+                return Started { child, port, log: text };
+            }
+            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "not started:\n{text}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: the child is ours and was not waited for.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+
+    fn exit_code(&mut self, patience: Duration) -> Option<i32> {
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("still running after {patience:?}");
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn version_and_help_are_no_errors() {
+    let version = ringway(&["-v"]);
+    assert_eq!(
+        (version.status.code(), stdout(&version)),
+        (Some(0), format!("ringway {}\n", env!("CARGO_PKG_VERSION")))
+    );
+    let help = ringway(&["-h"]);
+    assert_eq!(help.status.code(), Some(0));
+    assert!(stdout(&help).contains("Usage: ringway") && stdout(&help).contains("--check <FILE>"));
+}
+
+#[test]
+fn stray_arguments_show_the_usage_and_exit_1() {
+    for arguments in [&["stray"][..], &["-x"], &["-c"], &["--check", "a", "-c", "b"]] {
+        let output = ringway(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(
+            stderr(&output).contains("Usage: ringway") || stderr(&output).contains("--help"),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn check_says_ok_or_every_error_with_its_line() {
+    let good = File::new("good.conf", "listener {\n port: 5672\n maxFrameSize: 1\n}\n");
+    let output = ringway(&["--check", good.path()]);
+    assert_eq!(output.status.code(), Some(0));
+    let warning = format!("{}:3: listener: maxFrameSize: 1 is below AMQP's least, 512 is used (warning)", good.path());
+    assert_eq!(stdout(&output), format!("{warning}\nOK\n"));
+
+    let bad = File::new("bad.conf", "listener {\n prot: 5672\n}\nconnector {\n host: b\n}\n");
+    let output = ringway(&["--check", bad.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), "");
+    let path = bad.path();
+    assert_eq!(
+        stderr(&output),
+        format!(
+            "{path}:2: listener: unknown attribute 'prot'; did you mean 'port'?\n\
+             {path}:4: connector: not served by this version\n"
+        )
+    );
+
+    let json = File::new("good.json", "[[\"listener\", {\"port\": 5672}]]");
+    assert_eq!(stdout(&ringway(&["--check", json.path()])), "OK\n");
+    let missing = ringway(&["--check", "/nonexistent/router.conf"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(stderr(&missing), "/nonexistent/router.conf: No such file or directory (os error 2)\n");
+}
+
+#[test]
+fn a_bad_configuration_does_not_start() {
+    let bad = File::new("start.conf", "listener {\n http: yes\n}\n");
+    let output = ringway(&["-c", bad.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    let path = bad.path();
+    assert_eq!(
+        stderr(&output),
+        format!(
+            "{path}:2: listener: http: yes is not served by this version\n\
+             Cannot load configuration file {path}: see above\n"
+        )
+    );
+}
+
+#[test]
+fn a_port_in_use_is_named_with_its_listener() {
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = holder.local_addr().unwrap().port();
+    let file = File::new("used.conf", &format!("router {{\n}}\nlistener {{\n host: 127.0.0.1\n port: {port}\n}}\n"));
+    let output = ringway(&["-c", file.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = format!("{}:3: listener: can't listen on 127.0.0.1:{port}: the address is in use", file.path());
+    assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+}
+
+#[test]
+fn a_log_file_that_cannot_be_written_is_named() {
+    let file =
+        File::new("log.conf", "listener {\n port: 0\n}\nlog {\n module: DEFAULT\n output: /nonexistent/log\n}\n");
+    let output = ringway(&["-c", file.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(":4: log: /nonexistent/log can't be opened"), "{}", stderr(&output));
+}
+
+#[test]
+fn it_says_that_it_is_up_in_words_that_tools_match() {
+    let mut router = Started::new("up", "router {\n id: A.B\n}\n");
+    let lines: Vec<&str> = router.log.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap()).collect();
+    let expected = [
+        "SERVER (info) Container Name: A.B".to_string(),
+        "ROUTER (info) Router started in Standalone mode".to_string(),
+        format!("ROUTER (info) Version: ringway {}", env!("CARGO_PKG_VERSION")),
+        format!("SERVER (notice) Listening on 127.0.0.1:{}", router.port),
+        format!("SERVER (notice) Operational, 1 Threads Running (process ID {})", router.child.id()),
+    ];
+    assert_eq!(lines, expected);
+    router.signal(libc::SIGTERM);
+    assert_eq!(router.exit_code(Duration::from_secs(10)), Some(0));
+    let mut said = String::new();
+    router.child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(said, "", "with a configuration the log has it all");
+}
+
+#[test]
+fn both_signals_end_it_in_order() {
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        let mut router = Started::new(&format!("signal-{signal}"), "");
+        // A peer that says nothing and reads nothing must not hold it up.
+        let _peer = TcpStream::connect(("127.0.0.1", router.port)).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        router.signal(signal);
+        assert_eq!(router.exit_code(Duration::from_secs(10)), Some(0));
+        let refused = TcpStream::connect(("127.0.0.1", router.port));
+        assert!(refused.is_err(), "nobody listens any more");
+    }
+}
+
+#[test]
+fn it_starts_fast() {
+    let begin = Instant::now();
+    let _router = Started::new("fast", "");
+    // 100 ms is the aim; a busy machine gets more.
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+}
