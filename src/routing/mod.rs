@@ -18,6 +18,7 @@ pub mod credit;
 mod lists;
 pub mod output;
 pub use output::*;
+pub mod threshold;
 pub mod treatment;
 
 mod router;
