@@ -1,23 +1,163 @@
-//! The connection: the engine itself, its getters, `handle_*`, commands and `poll_*`.
+//! The engine itself: its state, getters, `handle_*` and `poll_*`. The commands are beside what they concern: `link.rs`,
+//! `flow.rs`, `outgoing.rs`, `incoming.rs`, `disposition.rs`, `sasl.rs`, `opening.rs`.
 
+use super::disposition::Cursor;
+use super::fault::{self, Violation, Where};
+use super::input::{Frame, Input};
+use super::link::Link;
+use super::session::Session;
+use super::table::Table;
+use super::trace::Trace;
 use super::*;
-use crate::ids::{DeliveryId, LinkHandle, LinkId, SessionNumber, WireDelivery};
-use crate::outcome::{Fault, State};
+use crate::arena::Arena;
+use crate::ids::{LinkHandle, LinkId, SessionNumber};
+use crate::limits::{CHUNK_BYTES, OUTPUT_MARK_BYTES};
+use crate::outcome::{Fault, Scope};
 use crate::payload::{Payload, Range};
 use crate::time::Time;
+use crate::wire::error::Error;
+use crate::wire::frame;
+use crate::wire::performative::Performative;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// With so much output unread by the peer its input rests, so that answers can't pile up.
+const OUTPUT_REST_BYTES: usize = 4 * OUTPUT_MARK_BYTES;
+/// Input that may wait while it rests; beyond, the driver shouldn't read on.
+const INPUT_REST_BYTES: usize = 2 * CHUNK_BYTES;
+
+/// How far a connection is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// The first protocol header is awaited.
+    Header,
+    SaslInit,
+    /// The driver's word on the SASL exchange is awaited; input rests.
+    SaslRest,
+    SaslResponse,
+    HeaderAfterSasl,
+    /// Headers are exchanged, the peer's open is awaited.
+    Opening,
+    Open,
+    /// Ours is out; all but the peer's close is swallowed.
+    CloseSent,
+    Done,
+}
+
+/// Whether `Closed` was told.
+pub(super) enum Closing {
+    No,
+    Due(Option<Box<RemoteError>>),
+    Told,
+}
+
+/// What waits to be told, in order. Rare events only: what a frame says is given as it is read.
+pub(super) enum Queued {
+    Event(Event),
+    Ended { link: LinkHandle, closed: bool, error: Option<Box<RemoteError>> },
+}
+
+/// What the peer's open said.
+pub(super) struct Remote {
+    pub max_frame_size: usize,
+    pub channel_max: u16,
+    /// How often we have to send something.
+    pub heartbeat: Option<Duration>,
+    pub container_id: Option<Box<str>>,
+}
+
+pub(super) type Links = Arena<LinkHandle, Link>;
 
 /// One AMQP connection, the router's end.
 pub struct Engine {
-    settings: Arc<Settings>,
-    now: Time,
-    output: Transmit,
+    pub(super) settings: Arc<Settings>,
+    /// The latest time that a `handle_*` told.
+    pub(super) now: Time,
+    pub(super) last_input: Time,
+    pub(super) last_output: Time,
+    pub(super) phase: Phase,
+    pub(super) closing: Closing,
+    pub(super) close_reason: Option<Fault>,
+    pub(super) remote: Remote,
+
+    pub(super) input: Input,
+    /// Input was left alone because the peer doesn't read its output.
+    input_rested: bool,
+    /// The stream ended; told once the input at hand is done with.
+    pub(super) end_of_stream: bool,
+    pub(super) output: Transmit,
+
+    /// From the peer's channels to ours.
+    pub(super) channels: Table<u16>,
+    /// By our channel.
+    pub(super) sessions: Vec<Option<Box<Session>>>,
+    pub(super) channels_free: BinaryHeap<Reverse<u16>>,
+    pub(super) links: Links,
+    /// Links by name and whether the peer is the receiver (section 2.6.1).
+    pub(super) names: BTreeMap<(Rc<str>, bool), LinkHandle>,
+
+    pub(super) queue: VecDeque<Queued>,
+    pub(super) cursor: Option<Cursor>,
+    /// Sessions with dispositions or a flow to write.
+    pub(super) dirty: Vec<u16>,
+    /// Links with a flow to write.
+    pub(super) flows: Vec<LinkHandle>,
+    /// Sessions in which something waits for room.
+    pub(super) waiting: Vec<u16>,
+    /// There may be room for what waits.
+    pub(super) room_opened: bool,
+    /// Links with sent payload to report.
+    pub(super) reports: VecDeque<LinkHandle>,
+    pub(super) trace: Option<Box<Trace>>,
+}
+
+/// What a look at the input came to.
+enum Step {
+    Event(Event),
+    /// Something was done; look again.
+    Again,
+    /// Nothing to do without more input, or a word from the driver.
+    Rest,
 }
 
 /// Making and getters.
 impl Engine {
     pub fn new(settings: Arc<Settings>, now: Time) -> Engine {
-        Engine { settings, now, output: Transmit::default() }
+        Engine {
+            settings,
+            now,
+            last_input: now,
+            last_output: now,
+            phase: Phase::Header,
+            closing: Closing::No,
+            close_reason: None,
+            remote: Remote {
+                max_frame_size: crate::limits::MAX_FRAME_SIZE_MIN as usize,
+                channel_max: u16::MAX,
+                heartbeat: None,
+                container_id: None,
+            },
+            input: Input::new(),
+            input_rested: false,
+            end_of_stream: false,
+            output: Transmit::default(),
+            channels: Table::new(),
+            sessions: Vec::new(),
+            channels_free: BinaryHeap::new(),
+            links: Arena::new(),
+            names: BTreeMap::new(),
+            queue: VecDeque::new(),
+            cursor: None,
+            dirty: Vec::new(),
+            flows: Vec::new(),
+            waiting: Vec::new(),
+            room_opened: false,
+            reports: VecDeque::new(),
+            trace: None,
+        }
     }
 
     pub fn settings(&self) -> &Arc<Settings> {
@@ -25,166 +165,366 @@ impl Engine {
     }
 
     /// What `accept_link` said of this link; None: not accepted, or gone.
-    pub fn link_token(&self, _link: LinkHandle) -> Option<LinkId> {
-        None
+    #[inline]
+    pub fn link_token(&self, link: LinkHandle) -> Option<LinkId> {
+        self.links.get(link)?.token
     }
 
-    pub fn link_direction(&self, _link: LinkHandle) -> Option<Direction> {
-        None
+    pub fn link_direction(&self, link: LinkHandle) -> Option<Direction> {
+        Some(self.links.get(link)?.direction)
     }
 
-    pub fn link_session(&self, _link: LinkHandle) -> Option<SessionNumber> {
-        None
+    pub fn link_session(&self, link: LinkHandle) -> Option<SessionNumber> {
+        Some(SessionNumber(self.links.get(link)?.channel))
     }
 
-    /// Output bytes that wait for `poll_transmit`.
+    /// Links that are not over.
+    pub fn link_count(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Sessions that are begun.
+    pub fn session_count(&self) -> usize {
+        self.sessions.iter().flatten().filter(|session| !session.end_sent).count()
+    }
+
+    /// Unsettled deliveries from the peer and to it.
+    pub fn unsettled_count(&self) -> (usize, usize) {
+        let sessions = || self.sessions.iter().flatten();
+        (sessions().map(|s| s.incoming.len()).sum(), sessions().map(|s| s.outgoing.len()).sum())
+    }
+
+    /// Output bytes that wait for `poll_transmit`. What was noted and is not yet written isn't counted.
+    #[inline]
     pub fn output_len(&self) -> usize {
         self.output.len()
     }
 
     /// Whether so much output waits that `send` would hold what it is given.
+    #[inline]
     pub fn is_output_above_mark(&self) -> bool {
-        self.output_len() >= crate::limits::OUTPUT_MARK_BYTES
+        self.output.len() >= OUTPUT_MARK_BYTES
     }
 
     /// No more input is taken and nothing but the output at hand will be sent. Flush, shut down the socket's write
     /// side, and close it when the peer did or after a bounded wait.
     pub fn is_closed(&self) -> bool {
-        false
+        matches!(self.phase, Phase::CloseSent | Phase::Done)
+    }
+
+    /// Closed, and nothing more is to come from the peer either: once flushed, the socket may go.
+    pub fn is_finished(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Why the connection ended, where it wasn't the peer's close.
+    pub fn close_reason(&self) -> Option<&Fault> {
+        self.close_reason.as_ref()
     }
 
     /// The peer's container-id, once it opened.
     pub fn container_id(&self) -> Option<&str> {
-        None
+        self.remote.container_id.as_deref()
     }
 
     /// Bytes of the largest frame that the peer takes.
     pub fn remote_max_frame_size(&self) -> u32 {
-        512
+        self.remote.max_frame_size as u32
     }
 
-    /// Whether the driver should go on reading: false while input rests (SASL, output that the peer doesn't read).
+    /// Whether the driver should go on reading: false while input rests (for the driver's word on SASL, or while the
+    /// peer doesn't read its output) and enough of it is here. Look again after each command and transmit.
     pub fn wants_input(&self) -> bool {
-        true
+        let rests = self.phase == Phase::SaslRest || self.is_input_resting();
+        !(rests && self.input.len() >= INPUT_REST_BYTES)
     }
 
     /// Whether `poll_event` may have something to give without new input: call it again after `poll_transmit`.
     pub fn has_work(&self) -> bool {
-        false
+        let input = self.input_rested && !self.is_input_resting();
+        let due = matches!(self.closing, Closing::Due(_)) || self.cursor.is_some() || self.end_of_stream;
+        due || self.room_opened || input || !self.queue.is_empty() || !self.reports.is_empty()
     }
 
     /// Whether a buffer should be lent (`give_output`) before the engine is told anything.
+    #[inline]
     pub fn needs_output(&self) -> bool {
         self.output.bytes.capacity() == 0
+    }
+
+    #[inline]
+    fn is_input_resting(&self) -> bool {
+        self.output.len() >= OUTPUT_REST_BYTES && !self.is_closed()
     }
 }
 
 /// What happened outside.
 impl Engine {
     /// Bytes came. Then drain `poll_event`.
-    pub fn handle_input(&mut self, _bytes: Range, now: Time) {
+    #[inline]
+    pub fn handle_input(&mut self, bytes: Range, now: Time) {
         self.now = now;
+        self.last_input = now;
+        if self.phase != Phase::Done {
+            self.input.push(bytes);
+        }
     }
 
-    /// The peer's end of stream, or the socket's error: every link ends, then the connection.
+    /// The peer's end of stream, or the socket's error: what was received before is done with first, then every link
+    /// ends, then the connection.
     pub fn handle_end_of_stream(&mut self, now: Time) {
         self.now = now;
-    }
-
-    /// The time of `poll_timeout` came.
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.now = now;
+        self.end_of_stream = true;
     }
 }
 
-/// Commands. Those that name a link, session or delivery that is gone do nothing.
+/// Lending, tracing.
 impl Engine {
     /// Lends an empty buffer for output; `poll_transmit` gives it back.
-    pub fn give_output(&mut self, buffer: Transmit) {
-        self.output = buffer;
+    pub fn give_output(&mut self, mut buffer: Transmit) {
+        if self.output.is_empty() {
+            buffer.clear();
+            self.output = buffer;
+        }
     }
 
-    pub fn sasl_challenge(&mut self, _challenge: &[u8]) {}
-
-    /// Ends the SASL exchange: code 0 (ok) or 1 (auth), after which the connection is over.
-    pub fn sasl_outcome(&mut self, _ok: bool) {}
-
-    pub fn accept_link(&mut self, _link: LinkHandle, _token: LinkId, _answer: LinkAnswer<'_>) {}
-
-    /// Refuses an attach: an attach with a null terminus at our end, then detach(closed, error) (section 2.6.3).
-    pub fn refuse_link(&mut self, _link: LinkHandle, _fault: &Fault) {}
-
-    /// Says, after `Event::Transfer`, that routing keeps the delivery, by this id. Of a delivery that it doesn't keep
-    /// nothing more is heard.
-    pub fn set_incoming_token(&mut self, _wire: WireDelivery, _token: DeliveryId) {}
-
-    /// Gives the sender of an incoming link `add` more credit. `drain`: it should use or return what it has.
-    pub fn grant(&mut self, _link: LinkHandle, _add: u32, _drain: bool) {}
-
-    /// Begins a delivery on an outgoing link that has credit and no delivery under way.
-    pub fn send(
-        &mut self,
-        _link: LinkHandle,
-        _delivery: DeliveryId,
-        _message_format: u32,
-        _settled: bool,
-        _complete: bool,
-        _payload: Payload,
-    ) -> Sent {
-        Sent::Whole { room: true }
+    pub fn set_trace(&mut self, on: bool) {
+        self.trace = on.then(Box::default);
     }
-
-    /// More payload of the delivery under way. Whole: all that was given of it is in the output and it is complete.
-    pub fn send_more(&mut self, _link: LinkHandle, _delivery: DeliveryId, _complete: bool, _payload: Payload) -> Sent {
-        Sent::Whole { room: true }
-    }
-
-    /// Gives up the delivery under way. Partly: the abort itself waits for the session's window.
-    pub fn send_abort(&mut self, _link: LinkHandle, _delivery: DeliveryId) -> Sent {
-        Sent::Whole { room: true }
-    }
-
-    /// Tells the sender of an incoming delivery its state.
-    pub fn dispose_incoming(&mut self, _wire: WireDelivery, _state: Option<State>, _settled: bool) {}
-
-    /// Tells the receiver of an outgoing delivery our state of it.
-    pub fn dispose_outgoing(&mut self, _wire: WireDelivery, _state: Option<State>, _settled: bool) {}
-
-    /// Answers a receiver's drain: the credit left is used up, and the flow says so.
-    pub fn drained(&mut self, _link: LinkHandle) {}
-
-    /// Ends a link: detach(closed, error). `LinkEnded` follows.
-    pub fn detach(&mut self, _link: LinkHandle, _fault: &Fault) {}
-
-    /// Ends the connection. `LinkEnded` for each link and `Closed` follow.
-    pub fn close(&mut self, _fault: Option<&Fault>) {}
-
-    /// Payload bytes that this session brought have left the router.
-    pub fn payload_released(&mut self, _session: SessionNumber, _bytes: usize) {}
-
-    pub fn set_trace(&mut self, _on: bool) {}
 }
 
 /// What there is to do.
 impl Engine {
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        None
-    }
-
-    pub fn poll_timeout(&self) -> Option<Time> {
-        None
+        loop {
+            if self.cursor.is_some() {
+                if let Some(event) = self.next_disposition() {
+                    return Some(event);
+                }
+            }
+            if let Some(event) = self.next_queued() {
+                return Some(event);
+            }
+            match self.step() {
+                Step::Event(event) => return Some(event),
+                Step::Again => {}
+                Step::Rest if self.end_of_stream => self.meet_end_of_stream(),
+                Step::Rest => {
+                    self.input.gather_last();
+                    return None;
+                }
+            }
+        }
     }
 
     /// All output at hand. Events may follow (room for what waited): see `has_work`.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        if !(self.dirty.is_empty() && self.flows.is_empty()) {
+            self.write_noted();
+        }
         if self.output.is_empty() {
             return None;
         }
+        self.last_output = self.now;
+        self.room_opened |= !self.waiting.is_empty();
         Some(std::mem::take(&mut self.output))
     }
 
     /// A frame as a line of text, where tracing is on.
     pub fn poll_trace(&mut self) -> Option<String> {
-        None
+        let trace = self.trace.as_mut()?;
+        if let Some(line) = trace.lines.pop_front() {
+            return Some(line);
+        }
+        let dropped = std::mem::take(&mut trace.dropped);
+        (dropped > 0).then(|| format!("({dropped} frames not shown)"))
+    }
+
+    #[inline]
+    fn next_queued(&mut self) -> Option<Event> {
+        if self.queue.is_empty() && self.reports.is_empty() && !self.room_opened && matches!(self.closing, Closing::No)
+        {
+            return None;
+        }
+        self.next_queued_slowly()
+    }
+
+    #[inline(never)]
+    fn next_queued_slowly(&mut self) -> Option<Event> {
+        if self.room_opened {
+            self.use_room();
+        }
+        if let Some(event) = self.next_report() {
+            return Some(event);
+        }
+        match self.queue.pop_front() {
+            Some(Queued::Event(event)) => return Some(event),
+            Some(Queued::Ended { link, closed, error }) => {
+                let token = self.links.remove(link).and_then(|link| link.token);
+                return Some(Event::LinkEnded { link, token, closed, error });
+            }
+            None => {}
+        }
+        match std::mem::replace(&mut self.closing, Closing::Told) {
+            Closing::Due(error) => Some(Event::Closed { error }),
+            before => {
+                self.closing = before;
+                None
+            }
+        }
+    }
+
+    /// Looks at the input once.
+    #[inline]
+    fn step(&mut self) -> Step {
+        match self.phase {
+            Phase::Open => {}
+            Phase::Header | Phase::HeaderAfterSasl => {
+                return if self.read_protocol_header() || self.is_closed() { Step::Again } else { Step::Rest };
+            }
+            Phase::SaslRest | Phase::Done => return Step::Rest,
+            Phase::SaslInit | Phase::SaslResponse | Phase::Opening | Phase::CloseSent => {}
+        }
+        self.input_rested = self.is_input_resting() && !self.end_of_stream;
+        if self.input_rested {
+            return Step::Rest;
+        }
+        let frame = match self.input.next_frame(self.settings.max_frame_size) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Step::Rest,
+            Err(error) => {
+                self.fail(error.into());
+                // What follows can't be read as frames.
+                self.phase = Phase::Done;
+                self.input.clear();
+                return Step::Again;
+            }
+        };
+        match self.on_frame(frame) {
+            Ok(Some(event)) => Step::Event(event),
+            Ok(None) => Step::Again,
+            Err(violation) => {
+                self.fail(violation);
+                Step::Again
+            }
+        }
+    }
+
+    #[inline]
+    fn on_frame(&mut self, mut frame: Frame) -> Result<Option<Event>, Violation> {
+        if self.trace.is_some() {
+            let rest = frame.rest.len();
+            super::trace::input(&mut self.trace, frame.header.channel, frame.body.as_slice(), rest);
+        }
+        if matches!(self.phase, Phase::SaslInit | Phase::SaslResponse) {
+            frame.join();
+            return self.on_sasl_frame(&frame.header, frame.body.as_slice());
+        }
+        if frame.header.frame_type != frame::TYPE_AMQP {
+            return Err(Violation::connection(fault::FRAMING_ERROR, "not an AMQP frame"));
+        }
+        if frame.body.is_empty() && frame.rest.is_empty() {
+            return Ok(None);
+        }
+        let mut decoded = Performative::decode(frame.body.as_slice());
+        let joined;
+        if decoded.is_err() && !frame.rest.is_empty() {
+            // The performative itself may be longer than what is contiguous.
+            frame.join();
+            joined = frame.body.clone();
+            decoded = Performative::decode(joined.as_slice());
+        }
+        let (performative, length) = decoded?;
+        self.on_performative(frame.header.channel, &performative, &frame, length)
+    }
+
+    #[inline]
+    fn on_performative(
+        &mut self,
+        channel: u16,
+        performative: &Performative<'_>,
+        frame: &Frame,
+        length: usize,
+    ) -> Result<Option<Event>, Violation> {
+        if let (Performative::Transfer(transfer), Phase::Open) = (performative, self.phase) {
+            let mut payload = Payload::from(frame.body.slice(length, frame.body.len()));
+            if !frame.rest.is_empty() {
+                payload.append(frame.rest.clone());
+            }
+            return self.on_transfer(channel, transfer, payload);
+        }
+        let transfer = matches!(performative, Performative::Transfer(_));
+        if !transfer && (length != frame.body.len() || !frame.rest.is_empty()) {
+            return Err(Violation::connection(fault::DECODE_ERROR, "bytes follow the performative"));
+        }
+        if self.phase != Phase::Open {
+            return self.on_performative_unopened(performative);
+        }
+        match performative {
+            Performative::Disposition(disposition) => self.on_disposition(channel, disposition),
+            Performative::Flow(flow) => self.on_flow(channel, flow),
+            Performative::Begin(begin) => self.on_begin(channel, begin).map(|()| None),
+            Performative::Attach(attach) => self.on_attach(channel, attach).map(|()| None),
+            Performative::Detach(detach) => self.on_detach(channel, detach).map(|()| None),
+            Performative::End(end) => self.on_end(channel, end).map(|()| None),
+            Performative::Close(close) => {
+                self.on_close(close);
+                Ok(None)
+            }
+            Performative::Open(_) => Err(Violation::connection(fault::NOT_ALLOWED, "a second open")),
+            Performative::Transfer(_) => Ok(None),
+        }
+    }
+
+    fn on_performative_unopened(&mut self, performative: &Performative<'_>) -> Result<Option<Event>, Violation> {
+        match (self.phase, performative) {
+            (Phase::Opening, Performative::Open(open)) => self.on_open(open).map(Some),
+            (Phase::Opening | Phase::CloseSent, Performative::Close(close)) => {
+                self.on_close(close);
+                Ok(None)
+            }
+            (Phase::Opening, _) => Err(Violation::connection(fault::NOT_ALLOWED, "a frame before open")),
+            // In flight when we closed.
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Engine {
+    /// A violation takes down its scope.
+    #[cold]
+    fn fail(&mut self, violation: Violation) {
+        let error = Error::new(violation.condition, &violation.description);
+        match violation.at {
+            Where::Link(link) => self.detach_link(link, true, Some(&error)),
+            Where::Session(channel) => self.end_session(channel, Some(&error)),
+            Where::Connection => {
+                let scope = Scope::Connection;
+                let description = violation.description.clone().into_owned();
+                self.close_reason.get_or_insert(Fault { scope, condition: violation.condition, description });
+                self.close_with(Some(&error));
+            }
+        }
+    }
+
+    /// Writes a frame without payload.
+    pub(super) fn write_frame(&mut self, channel: u16, performative: &Performative<'_>) {
+        let start = frame::begin(&mut self.output.bytes, frame::TYPE_AMQP, channel);
+        performative.encode(&mut self.output.bytes);
+        frame::finish(&mut self.output.bytes, start);
+        self.trace_output(start);
+    }
+
+    pub(super) fn write_bytes(&mut self, bytes: &[u8]) {
+        self.output.bytes.extend_from_slice(bytes);
+    }
+
+    /// Traces the frames that were written from `start` on.
+    #[inline]
+    pub(super) fn trace_output(&mut self, start: usize) {
+        if self.trace.is_some() {
+            super::trace::output(&mut self.trace, &self.output.bytes[start..]);
+        }
     }
 }

@@ -3,6 +3,9 @@
 use crate::limits;
 use std::time::Duration;
 
+/// More frames than a peer can have under way.
+const INCOMING_WINDOW_MAX: u32 = 1 << 20;
+
 /// Settings of a connection; shared by all of a listener's.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -57,8 +60,15 @@ impl Default for Settings {
 
 impl Settings {
     /// A session's full incoming window, in frames.
+    #[inline]
     pub(super) fn incoming_window_full(&self) -> u32 {
-        let by_bytes = (self.session_incoming_bytes / self.max_frame_size.max(1) as usize).clamp(1, 1 << 20) as u32;
+        let by_bytes = self.session_incoming_bytes / self.max_frame_size.max(1) as usize;
+        let by_bytes = by_bytes.clamp(1, INCOMING_WINDOW_MAX as usize) as u32;
         self.max_session_frames.map_or(by_bytes, |frames| frames.clamp(1, by_bytes))
+    }
+
+    /// Payload bytes that a session may have in the router: what its full window can bring.
+    pub(super) fn incoming_bytes_full(&self) -> usize {
+        self.incoming_window_full() as usize * self.max_frame_size as usize
     }
 }

@@ -1,0 +1,287 @@
+//! Dispositions both ways (section 2.7.6).
+//!
+//! From the peer: a frame may name a range of deliveries; a cursor walks those of them that exist and gives one event
+//! each, so that a range of two billion ids costs what it hits. To the peer: ids that get the same state are
+//! gathered until the output is taken, and go out as few ranges as they make.
+
+use super::connection::Engine;
+use super::fault::Violation;
+use super::serial;
+use super::*;
+use crate::ids::{SessionNumber, WireDelivery};
+use crate::outcome::{State, StateKind};
+use crate::wire::performative::{self as wire, Role};
+use crate::wire::state as wire_state;
+
+/// Ranges that are gathered before they are written.
+const RANGES_MAX: usize = 1024;
+
+/// A disposition from the peer that is being walked.
+pub(super) struct Cursor {
+    pub channel: u16,
+    /// The peer speaks as the receiver: of what we sent.
+    from_receiver: bool,
+    next: u32,
+    last: u32,
+    state: Option<State>,
+    settled: bool,
+}
+
+/// Dispositions to the peer, not yet written: deliveries that share a state.
+#[derive(Default)]
+pub(super) struct Dispositions {
+    ranges: Vec<(u32, u32)>,
+    state: Option<State>,
+    settled: bool,
+}
+
+impl Dispositions {
+    #[inline]
+    fn takes(&self, state: &Option<State>, settled: bool) -> bool {
+        self.ranges.is_empty() || (self.settled == settled && self.ranges.len() < RANGES_MAX && self.state == *state)
+    }
+
+    #[inline]
+    fn push(&mut self, id: u32, state: Option<State>, settled: bool) {
+        match self.ranges.last_mut() {
+            Some((_, last)) if last.wrapping_add(1) == id => {
+                *last = id;
+                return;
+            }
+            Some(_) => {}
+            None => {
+                self.state = state;
+                self.settled = settled;
+            }
+        }
+        self.ranges.push((id, id));
+    }
+
+    /// Sorts and joins the ranges: deliveries that went several ways come back interleaved.
+    fn join(&mut self) {
+        let [(first, _), _, ..] = self.ranges[..] else { return };
+        let base = first.wrapping_sub(1 << 31);
+        self.ranges.sort_unstable_by_key(|&(first, _)| first.wrapping_sub(base));
+        self.ranges.dedup_by(|&mut (first, last), (_, kept_last)| {
+            let joins = serial::distance(*kept_last, first) <= 1;
+            if joins && serial::distance(*kept_last, last) > 0 {
+                *kept_last = last;
+            }
+            joins
+        });
+    }
+}
+
+/// From the peer.
+impl Engine {
+    #[inline]
+    pub(super) fn on_disposition(
+        &mut self,
+        remote_channel: u16,
+        disposition: &wire::Disposition<'_>,
+    ) -> Result<Option<Event>, Violation> {
+        let Some(channel) = self.mapped(remote_channel)? else { return Ok(None) };
+        let (first, last) = (disposition.first, disposition.last.unwrap_or(disposition.first));
+        if serial::range_len_minus_one(first, last).is_none() {
+            return Ok(None);
+        }
+        self.cursor = Some(Cursor {
+            channel,
+            from_receiver: disposition.role.is_receiver(),
+            next: first,
+            last,
+            state: disposition.state.map(state_from_wire),
+            settled: disposition.settled,
+        });
+        Ok(self.next_disposition())
+    }
+
+    /// The next delivery that the disposition at hand names; None when there is none, and then it is done with.
+    #[inline]
+    pub(super) fn next_disposition(&mut self) -> Option<Event> {
+        while let Some(cursor) = &mut self.cursor {
+            let session = self.sessions.get_mut(usize::from(cursor.channel)).and_then(Option::as_deref_mut);
+            let found = session.and_then(|session| {
+                let found = match cursor.from_receiver {
+                    true => session.outgoing.first_in(cursor.next, cursor.last),
+                    false => session.incoming.first_in(cursor.next, cursor.last),
+                };
+                found.map(|id| (id, session))
+            });
+            let Some((id, session)) = found else {
+                self.cursor = None;
+                return None;
+            };
+            let wire = WireDelivery { session: SessionNumber(cursor.channel), delivery_id: id };
+            let (settled, at_end) = (cursor.settled, id == cursor.last);
+            let state = if at_end { cursor.state.take() } else { cursor.state.clone() };
+            let (removed_from, event) = if cursor.from_receiver {
+                let Some(entry) = session.outgoing.get_mut(id) else { break };
+                let (link, delivery) = (entry.link, entry.delivery);
+                if settled {
+                    session.outgoing.remove(id);
+                }
+                (settled.then_some(link), Some(Event::ReceiverDisposition { delivery, wire, state, settled }))
+            } else {
+                let Some(entry) = session.incoming.get_mut(id) else { break };
+                let (link, token) = (entry.link, entry.token);
+                let event = token.map(|_| Event::SenderDisposition { wire, token, state, settled });
+                entry.settled |= settled;
+                // Of a delivery that still arrives the entry serves until its last frame.
+                if settled && !is_arriving(&self.links, link, id) {
+                    session.incoming.remove(id);
+                    (Some(link), event)
+                } else {
+                    (None, event)
+                }
+            };
+            if at_end {
+                self.cursor = None;
+            } else {
+                cursor.next = id.wrapping_add(1);
+            }
+            if let Some(link) = removed_from.and_then(|link| self.links.get_mut(link)) {
+                link.unsettled = link.unsettled.saturating_sub(1);
+            }
+            if event.is_some() {
+                return event;
+            }
+        }
+        None
+    }
+}
+
+/// Commands.
+impl Engine {
+    /// Tells the sender of an incoming delivery its state. One that the sender settled already hears nothing.
+    pub fn dispose_incoming(&mut self, wire: WireDelivery, state: Option<State>, settled: bool) {
+        let channel = wire.session.0;
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        let Some(entry) = session.incoming.get_mut(wire.delivery_id) else { return };
+        let (link, settled_by_sender) = (entry.link, entry.settled);
+        if settled {
+            // What still arrives of it finds no entry, and is dropped.
+            session.incoming.remove(wire.delivery_id);
+            if let Some(link) = self.links.get_mut(link) {
+                link.unsettled = link.unsettled.saturating_sub(1);
+            }
+        }
+        if settled_by_sender {
+            return;
+        }
+        if !session.as_receiver.takes(&state, settled) {
+            self.write_dispositions(channel);
+        }
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        session.as_receiver.push(wire.delivery_id, state, settled);
+        Self::mark_dirty(&mut self.dirty, channel, session);
+    }
+
+    /// Tells the receiver of an outgoing delivery our state of it.
+    pub fn dispose_outgoing(&mut self, wire: WireDelivery, state: Option<State>, settled: bool) {
+        let channel = wire.session.0;
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        let Some(entry) = session.outgoing.get_mut(wire.delivery_id) else { return };
+        let link = entry.link;
+        if settled {
+            session.outgoing.remove(wire.delivery_id);
+            if let Some(link) = self.links.get_mut(link) {
+                link.unsettled = link.unsettled.saturating_sub(1);
+            }
+        }
+        if !session.as_sender.takes(&state, settled) {
+            self.write_dispositions(channel);
+        }
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        session.as_sender.push(wire.delivery_id, state, settled);
+        Self::mark_dirty(&mut self.dirty, channel, session);
+    }
+}
+
+impl Engine {
+    /// Writes what a session has gathered.
+    pub(super) fn write_dispositions(&mut self, channel: u16) {
+        for role in [Role::Receiver, Role::Sender] {
+            let Some(session) = self.session_mut(channel) else { return };
+            let gathered = match role {
+                Role::Receiver => &mut session.as_receiver,
+                Role::Sender => &mut session.as_sender,
+            };
+            if gathered.ranges.is_empty() {
+                continue;
+            }
+            gathered.join();
+            let mut gathered = std::mem::take(gathered);
+            let state = gathered.state.as_ref().and_then(state_to_wire);
+            for &(first, last) in &gathered.ranges {
+                let last = (last != first).then_some(last);
+                let settled = gathered.settled;
+                let disposition = wire::Disposition { role, first, last, settled, state, batchable: false };
+                let start = self.output.bytes.len();
+                disposition.encode_frame(&mut self.output.bytes, channel);
+                self.trace_output(start);
+            }
+            // The vector is kept for the next ones.
+            gathered.ranges.clear();
+            gathered.state = None;
+            let Some(session) = self.session_mut(channel) else { return };
+            match role {
+                Role::Receiver => session.as_receiver = gathered,
+                Role::Sender => session.as_sender = gathered,
+            }
+        }
+    }
+}
+
+/// Whether more frames of this delivery are to come.
+#[inline]
+fn is_arriving(links: &super::connection::Links, link: crate::ids::LinkHandle, id: u32) -> bool {
+    links.get(link).and_then(|link| link.partial.as_ref()).is_some_and(|partial| partial.delivery_id == id)
+}
+
+#[inline]
+pub(super) fn state_from_wire(raw: &[u8]) -> State {
+    if raw == wire_state::ACCEPTED {
+        return State::ACCEPTED;
+    }
+    let kind = match wire_state::kind(raw) {
+        wire_state::Kind::Received => StateKind::Received,
+        wire_state::Kind::Accepted => StateKind::Accepted,
+        wire_state::Kind::Rejected => StateKind::Rejected,
+        wire_state::Kind::Released => StateKind::Released,
+        wire_state::Kind::Modified => StateKind::Modified,
+        wire_state::Kind::Declared | wire_state::Kind::Transactional | wire_state::Kind::Other => StateKind::Other,
+    };
+    let says_more = kind == StateKind::Other || !wire_state::is_plain(raw);
+    State { kind, encoded: says_more.then(|| raw.into()) }
+}
+
+/// A state as it goes to the wire; None for one that can't be told without its fields.
+#[inline]
+fn state_to_wire(state: &State) -> Option<&[u8]> {
+    if let Some(encoded) = &state.encoded {
+        return Some(encoded);
+    }
+    match state.kind {
+        StateKind::Accepted => Some(&wire_state::ACCEPTED),
+        StateKind::Released => Some(&wire_state::RELEASED),
+        StateKind::Rejected => Some(&[0x00, 0x53, 0x25, 0x45]),
+        StateKind::Modified => Some(&[0x00, 0x53, 0x27, 0x45]),
+        StateKind::Received | StateKind::Other => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interleaved_ids_join() {
+        let mut gathered = Dispositions::default();
+        for id in [u32::MAX - 1, 1, 2, u32::MAX, 7, 0, 4, 4] {
+            gathered.push(id, Some(State::ACCEPTED), true);
+        }
+        gathered.join();
+        assert_eq!(gathered.ranges, [(u32::MAX - 1, 2), (4, 4), (7, 7)]);
+    }
+}

@@ -1,0 +1,201 @@
+//! Flow (section 2.7.4): the peer's windows and credit, and ours. What we have to say is noted and written once, when the
+//! output is taken.
+
+use super::connection::Engine;
+use super::fault::{self, Violation};
+use super::link::LinkState;
+use super::session::{Slot, OUTGOING_WINDOW};
+use super::*;
+use crate::ids::{LinkHandle, SessionNumber};
+use crate::wire::performative as wire;
+
+/// Credit beyond this has no order as a serial number.
+const CREDIT_MAX: u32 = i32::MAX as u32;
+
+/// From the peer.
+impl Engine {
+    #[inline]
+    pub(super) fn on_flow(&mut self, remote_channel: u16, flow: &wire::Flow<'_>) -> Result<Option<Event>, Violation> {
+        let Some(channel) = self.mapped(remote_channel)? else { return Ok(None) };
+        let initial = self.settings.initial_serial;
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return Ok(None) };
+        session.next_incoming_id = flow.next_outgoing_id;
+        // Frames under way that the peer hadn't seen when it wrote this (section 2.5.6).
+        let under_way = session.next_outgoing_id.wrapping_sub(flow.next_incoming_id.unwrap_or(initial));
+        session.remote_incoming_window = flow.incoming_window.saturating_sub(under_way);
+        if session.waiting && session.remote_incoming_window > 0 {
+            self.room_opened = true;
+        }
+        let Some(handle) = flow.handle else {
+            if flow.echo {
+                session.flow_due = true;
+                Self::mark_dirty(&mut self.dirty, channel, session);
+            }
+            return Ok(None);
+        };
+        match session.handles.get(handle) {
+            None => Err(Violation::session(channel, fault::UNATTACHED_HANDLE, "flow for an unattached handle")),
+            Some(Slot::Detached { .. }) => Ok(None),
+            Some(&Slot::Link(link)) => Ok(self.on_link_flow(link, flow)),
+        }
+    }
+
+    fn on_link_flow(&mut self, link: LinkHandle, flow: &wire::Flow<'_>) -> Option<Event> {
+        let initial = self.settings.initial_serial;
+        let state = self.links.get_mut(link)?;
+        if flow.echo && !std::mem::replace(&mut state.flow_due, true) && state.state == LinkState::Attached {
+            self.flows.push(link);
+        }
+        match state.direction {
+            Direction::Outgoing => {
+                // What the receiver counted last, and the credit that it gave from there (section 2.6.7).
+                let counted = flow.delivery_count.unwrap_or(initial);
+                let limit = counted.wrapping_add(flow.link_credit.unwrap_or(0).min(CREDIT_MAX));
+                let news = !state.flow_seen || limit != state.limit || flow.drain || state.drain;
+                state.flow_seen = true;
+                state.limit = limit;
+                state.drain = flow.drain;
+                let held = state.sending.as_ref().is_some_and(|sending| sending.waits_for_credit());
+                if held && state.credit_left() > 0 {
+                    let channel = state.channel;
+                    self.wait_for_room(channel, Some(link));
+                }
+                let state = self.links.get(link)?;
+                (news && state.state == LinkState::Attached).then(|| state.credit_event(link))
+            }
+            Direction::Incoming => {
+                // The sender's count moves ahead of ours where it gave credit back, never behind: it may count a
+                // delivery at its end.
+                let returned = serial::ahead(state.delivery_count, flow.delivery_count?).min(state.credit);
+                let drained = state.drain && flow.drain && state.credit == returned;
+                if returned == 0 && !drained {
+                    return None;
+                }
+                state.credit -= returned;
+                state.delivery_count = state.delivery_count.wrapping_add(returned);
+                state.drain &= state.credit > 0;
+                Some(Event::SenderDrained { link, credit: state.credit })
+            }
+        }
+    }
+}
+
+/// Commands.
+impl Engine {
+    /// Gives the sender of an incoming link `add` more credit. `drain`: it should use or return what it has;
+    /// `SenderDrained` follows.
+    pub fn grant(&mut self, link: LinkHandle, add: u32, drain: bool) {
+        let Some(state) = self.links.get_mut(link) else { return };
+        if state.direction != Direction::Incoming || state.state == LinkState::Ended {
+            return;
+        }
+        state.credit = state.credit.saturating_add(add).min(CREDIT_MAX);
+        state.drain = drain;
+        let attached = state.state == LinkState::Attached;
+        if !std::mem::replace(&mut state.flow_due, true) && attached {
+            self.flows.push(link);
+        }
+    }
+
+    /// Answers a receiver's drain: the credit left counts as used (section 2.6.7), and a flow says so at once, behind
+    /// what was sent.
+    pub fn drained(&mut self, link: LinkHandle) {
+        let Some(state) = self.links.get_mut(link) else { return };
+        if state.direction != Direction::Outgoing || state.state != LinkState::Attached {
+            return;
+        }
+        if state.credit_left() > 0 {
+            state.delivery_count = state.limit;
+        }
+        self.write_link_flow(link, true);
+    }
+
+    /// Payload bytes that this session brought have left the router.
+    pub fn payload_released(&mut self, session: SessionNumber, bytes: usize) {
+        let channel = session.0;
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        session.held_bytes = session.held_bytes.saturating_sub(bytes);
+        if session.is_incoming_window_low(&self.settings) {
+            Self::mark_dirty(&mut self.dirty, channel, session);
+        }
+    }
+}
+
+impl Engine {
+    /// Writes all that was noted: dispositions first, then links' flows, then sessions' where no link's said it.
+    pub(super) fn write_noted(&mut self) {
+        for index in 0..self.dirty.len() {
+            let channel = self.dirty[index];
+            self.write_dispositions(channel);
+        }
+        let mut flows = std::mem::take(&mut self.flows);
+        for link in flows.drain(..) {
+            if self.links.get(link).is_some_and(|link| link.flow_due && link.state == LinkState::Attached) {
+                self.write_link_flow(link, false);
+            }
+        }
+        self.flows = flows;
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for channel in dirty.drain(..) {
+            self.write_session_flow(channel);
+        }
+        self.dirty = dirty;
+    }
+
+    /// A session's own flow, where one is due or the peer should know of a larger window.
+    fn write_session_flow(&mut self, channel: u16) {
+        let settings = self.settings.clone();
+        let Some(session) = self.session_mut(channel) else { return };
+        session.dirty = false;
+        let low = session.is_incoming_window_low(&settings);
+        let larger = low && session.incoming_window_available(&settings) > session.incoming_window;
+        if session.end_sent || !(session.flow_due || larger) {
+            return;
+        }
+        let flow = Self::session_flow(session, &settings);
+        self.write_flow(channel, &flow);
+    }
+
+    /// A link's flow, with its session's windows.
+    fn write_link_flow(&mut self, link: LinkHandle, drained: bool) {
+        let settings = self.settings.clone();
+        let Some(state) = self.links.get_mut(link) else { return };
+        state.flow_due = false;
+        let channel = state.channel;
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        let mut flow = Self::session_flow(session, &settings);
+        flow.handle = Some(state.local_handle);
+        flow.delivery_count = Some(state.delivery_count);
+        match state.direction {
+            Direction::Incoming => {
+                flow.link_credit = Some(state.credit);
+                flow.drain = state.drain;
+            }
+            Direction::Outgoing => {
+                flow.link_credit = Some(state.credit_left());
+                flow.available = Some(0);
+                flow.drain = drained || state.drain;
+            }
+        }
+        self.write_flow(channel, &flow);
+    }
+
+    /// Our windows of a session; what is said here is what the peer may use from now on.
+    fn session_flow(session: &mut super::session::Session, settings: &Settings) -> wire::Flow<'static> {
+        session.flow_due = false;
+        session.incoming_window = session.incoming_window.max(session.incoming_window_available(settings));
+        wire::Flow {
+            next_incoming_id: Some(session.next_incoming_id),
+            incoming_window: session.incoming_window,
+            next_outgoing_id: session.next_outgoing_id,
+            outgoing_window: OUTGOING_WINDOW,
+            ..wire::Flow::default()
+        }
+    }
+
+    fn write_flow(&mut self, channel: u16, flow: &wire::Flow<'_>) {
+        let start = self.output.bytes.len();
+        flow.encode_frame(&mut self.output.bytes, channel);
+        self.trace_output(start);
+    }
+}

@@ -1,0 +1,244 @@
+//! Received bytes, cut into frames.
+//!
+//! A frame that lies in one chunk is handed out as a range of it, nothing copied. One that straddles reads is
+//! gathered: its beginning into a piece of its own, so that the performative is contiguous; payload pieces of
+//! `COPY_BYTES_MAX` or more stay ranges of the chunks that brought them, shorter ones are copied, so that a frame
+//! that came in one-byte reads doesn't keep a chunk alive for each byte.
+
+use crate::limits::COPY_BYTES_MAX;
+use crate::payload::{Payload, Range};
+use crate::wire::frame::{self, FrameHeader, HEADER_BYTES};
+use crate::wire::WireError;
+use std::collections::VecDeque;
+
+/// A straddling frame of up to so many bytes is copied whole.
+const GATHER_BYTES_MAX: usize = 2 * COPY_BYTES_MAX;
+/// Of a longer one at least so many bytes are made contiguous, enough for any transfer's performative.
+const HEAD_BYTES_MIN: usize = 512;
+
+enum Piece {
+    Shared(Range),
+    /// Small reads, put together; bytes before `from` are consumed.
+    Gathered {
+        bytes: Vec<u8>,
+        from: usize,
+    },
+}
+
+impl Piece {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Piece::Shared(range) => range.as_slice(),
+            Piece::Gathered { bytes, from } => &bytes[*from..],
+        }
+    }
+
+    fn advance(&mut self, count: usize) {
+        match self {
+            Piece::Shared(range) => range.advance(count),
+            Piece::Gathered { from, .. } => *from += count,
+        }
+    }
+}
+
+/// A frame as it was cut.
+pub(super) struct Frame {
+    pub header: FrameHeader,
+    /// The frame's body or, of a large one that straddles reads, its beginning.
+    pub body: Range,
+    /// What follows `body` in the frame.
+    pub rest: Payload,
+}
+
+impl Frame {
+    /// Makes the whole body contiguous.
+    pub(super) fn join(&mut self) {
+        let mut whole = self.body.as_slice().to_vec();
+        for range in self.rest.ranges() {
+            whole.extend_from_slice(range.as_slice());
+        }
+        self.body = Range::copied(&whole);
+        self.rest = Payload::new();
+    }
+}
+
+/// Why no frame was cut.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum CutError {
+    Malformed(WireError),
+    /// The size field says more than is allowed.
+    TooLarge(u32),
+}
+
+pub(super) struct Input {
+    pieces: VecDeque<Piece>,
+    len: usize,
+    /// A gathering vector at rest.
+    spare: Vec<u8>,
+}
+
+impl Input {
+    pub(super) fn new() -> Input {
+        Input { pieces: VecDeque::new(), len: 0, spare: Vec::new() }
+    }
+
+    /// Bytes that were received and not yet cut.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Input::new();
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, bytes: Range) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.len += bytes.len();
+        if bytes.len() < COPY_BYTES_MAX && !self.pieces.is_empty() {
+            self.gather_last();
+            if let Some(Piece::Gathered { bytes: gathered, .. }) = self.pieces.back_mut() {
+                gathered.extend_from_slice(bytes.as_slice());
+                return;
+            }
+        }
+        self.pieces.push_back(Piece::Shared(bytes));
+    }
+
+    /// Lets go of the last chunk where only a small part of it is still to be cut. For when input comes to rest.
+    pub(super) fn gather_last(&mut self) {
+        if let Some(Piece::Shared(range)) = self.pieces.back() {
+            if range.len() < COPY_BYTES_MAX {
+                let mut gathered = std::mem::take(&mut self.spare);
+                gathered.clear();
+                gathered.extend_from_slice(range.as_slice());
+                self.pieces.pop_back();
+                self.pieces.push_back(Piece::Gathered { bytes: gathered, from: 0 });
+            }
+        }
+    }
+
+    /// The next eight bytes, where there are so many. Consumes nothing.
+    #[inline]
+    fn peek_header(&self) -> Option<[u8; 8]> {
+        let mut header = [0; 8];
+        (self.peek(&mut header) == 8).then_some(header)
+    }
+
+    /// Copies the next bytes, as many as there are and fit. Consumes nothing.
+    pub(super) fn peek(&self, into: &mut [u8]) -> usize {
+        let mut filled = 0;
+        for piece in &self.pieces {
+            let slice = piece.as_slice();
+            let count = slice.len().min(into.len() - filled);
+            into[filled..filled + count].copy_from_slice(&slice[..count]);
+            filled += count;
+            if filled == into.len() {
+                break;
+            }
+        }
+        filled
+    }
+
+    pub(super) fn consume(&mut self, mut count: usize) {
+        debug_assert!(count <= self.len);
+        self.len -= count;
+        while let Some(piece) = self.pieces.front_mut() {
+            let here = piece.as_slice().len();
+            if here > count {
+                piece.advance(count);
+                return;
+            }
+            count -= here;
+            self.pop_front();
+        }
+    }
+
+    fn pop_front(&mut self) {
+        if let Some(Piece::Gathered { bytes, .. }) = self.pieces.pop_front() {
+            // Small ones are worth keeping; a large one was a burst.
+            if bytes.capacity() <= GATHER_BYTES_MAX {
+                self.spare = bytes;
+            }
+        }
+    }
+
+    /// Cuts the next frame, where all of it is here. A frame larger than `size_max` is refused from its size field.
+    #[inline]
+    pub(super) fn next_frame(&mut self, size_max: u32) -> Result<Option<Frame>, CutError> {
+        if let Some(Piece::Shared(range)) = self.pieces.front_mut() {
+            if let Some(bytes) = range.as_slice().first_chunk::<HEADER_BYTES>() {
+                let header = checked_header(bytes, size_max)?;
+                let (size, body_at) = (header.size as usize, usize::from(header.doff) * 4);
+                if size < range.len() {
+                    let mut body = range.slice(body_at, size);
+                    range.advance(size);
+                    self.len -= size;
+                    let _ = &mut body;
+                    return Ok(Some(Frame { header, body, rest: Payload::new() }));
+                }
+            }
+        }
+        self.next_frame_gathered(size_max)
+    }
+
+    fn next_frame_gathered(&mut self, size_max: u32) -> Result<Option<Frame>, CutError> {
+        let Some(bytes) = self.peek_header() else { return Ok(None) };
+        let header = checked_header(&bytes, size_max)?;
+        let size = header.size as usize;
+        if self.len < size {
+            return Ok(None);
+        }
+        let body_at = usize::from(header.doff) * 4;
+        self.consume(body_at);
+        let mut left = size - body_at;
+        let body = self.take_head(left);
+        left -= body.len();
+        let mut rest = Payload::new();
+        while left > 0 {
+            let Some(piece) = self.take_piece(left) else { break };
+            left -= piece.len();
+            rest.push(piece);
+        }
+        Ok(Some(Frame { header, body, rest }))
+    }
+
+    /// The beginning of a frame's body of which `left` bytes are to come, contiguous.
+    fn take_head(&mut self, left: usize) -> Range {
+        let here = self.pieces.front().map_or(0, |piece| piece.as_slice().len()).min(left);
+        if here == left || here >= COPY_BYTES_MAX {
+            return self.take_piece(here).unwrap_or_else(|| Range::copied(&[]));
+        }
+        let count = if left <= GATHER_BYTES_MAX { left } else { HEAD_BYTES_MIN.max(here) };
+        let mut gathered = [0; GATHER_BYTES_MAX];
+        let filled = self.peek(&mut gathered[..count]);
+        self.consume(filled);
+        Range::copied(&gathered[..filled])
+    }
+
+    /// Up to `count` bytes from the front piece: of a chunk where they are many or all that is left of it.
+    fn take_piece(&mut self, count: usize) -> Option<Range> {
+        let piece = self.pieces.front_mut()?;
+        let count = piece.as_slice().len().min(count);
+        let taken = match piece {
+            Piece::Shared(range) => range.slice(0, count),
+            Piece::Gathered { bytes, from } => Range::copied(&bytes[*from..*from + count]),
+        };
+        self.consume(count);
+        Some(taken)
+    }
+}
+
+fn checked_header(bytes: &[u8; 8], size_max: u32) -> Result<FrameHeader, CutError> {
+    let header = frame::parse_header(bytes).map_err(CutError::Malformed)?;
+    if header.size > size_max {
+        return Err(CutError::TooLarge(header.size));
+    }
+    if u32::from(header.doff) * 4 > header.size {
+        return Err(CutError::Malformed(WireError::BadFrame));
+    }
+    Ok(header)
+}

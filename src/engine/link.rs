@@ -1,0 +1,407 @@
+//! Links: attach, acceptance and refusal, stealing, detach.
+//!
+//! A handle that we detached stays taken in its session until the peer's detach: what was in flight meanwhile is
+//! swallowed (section 2.6.4 ff.).
+
+use super::connection::{Engine, Queued};
+use super::fault::{self, Violation};
+use super::outgoing::Sending;
+use super::session::Slot;
+use super::*;
+use crate::ids::{LinkHandle, LinkId, SessionNumber};
+use crate::outcome::{Fault, Scope};
+use crate::wire::error::Error;
+use crate::wire::performative::{self as wire, Performative, Role};
+use crate::wire::terminus::{AnyTarget, Source};
+use std::rc::Rc;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LinkState {
+    /// The driver has still to accept or refuse it.
+    Announced,
+    Attached,
+    /// Over; here only until its `LinkEnded` is out.
+    Ended,
+}
+
+pub(super) struct Link {
+    pub state: LinkState,
+    pub direction: Direction,
+    pub token: Option<LinkId>,
+    /// Our channel of its session.
+    pub channel: u16,
+    pub local_handle: u32,
+    pub remote_handle: u32,
+    pub name: Rc<str>,
+    /// A flow of this link is to be written.
+    pub flow_due: bool,
+    /// Of the receiver's last flow (outgoing), or asked of the sender and not answered (incoming).
+    pub drain: bool,
+    /// Deliveries of it in its session's unsettled map.
+    pub unsettled: u32,
+    /// Deliveries that began on it, as the sender counts them (section 2.6.7).
+    pub delivery_count: u32,
+    /// Incoming: credit that the sender has left. Outgoing: see `limit`.
+    pub credit: u32,
+    /// Outgoing: the delivery-count up to which the receiver gave credit.
+    pub limit: u32,
+    /// Outgoing: the receiver sent a flow, so `limit` means something.
+    pub flow_seen: bool,
+    /// Incoming: bytes of the largest message; 0: any.
+    pub max_message_size: u64,
+    /// Incoming: the delivery of which more frames are to come.
+    pub partial: Option<Box<Partial>>,
+    /// Outgoing: the delivery that is not completely in the output.
+    pub sending: Option<Box<Sending>>,
+    /// What the peer's attach said, for the answer; gone with it.
+    pub asked: Option<Box<Asked>>,
+}
+
+/// A delivery that arrives in several frames.
+pub(super) struct Partial {
+    pub delivery_id: u32,
+    pub message_format: u32,
+    pub tag_len: u8,
+    pub tag: [u8; crate::limits::DELIVERY_TAG_BYTES_MAX],
+    pub settled: bool,
+    pub bytes: u64,
+}
+
+pub(super) struct Asked {
+    source: Option<Box<[u8]>>,
+    target: Option<Box<[u8]>>,
+}
+
+impl Link {
+    /// How many deliveries the receiver takes of us now.
+    #[inline]
+    pub(super) fn credit_left(&self) -> u32 {
+        serial::ahead(self.delivery_count, self.limit)
+    }
+
+    /// The event that tells the receiver's credit. A delivery that waits for credit in the engine is counted, as
+    /// routing counts it.
+    pub(super) fn credit_event(&self, link: LinkHandle) -> Event {
+        let held = u32::from(self.sending.as_ref().is_some_and(|sending| sending.delivery_id.is_none()));
+        let delivery_count = self.delivery_count.wrapping_add(held);
+        Event::Credit { link, delivery_count, limit: self.limit, drain: self.drain }
+    }
+
+    fn role(&self) -> Role {
+        match self.direction {
+            Direction::Incoming => Role::Receiver,
+            Direction::Outgoing => Role::Sender,
+        }
+    }
+}
+
+/// From the peer.
+impl Engine {
+    pub(super) fn on_attach(&mut self, remote_channel: u16, attach: &wire::Attach<'_>) -> Result<(), Violation> {
+        let Some(channel) = self.mapped(remote_channel)? else { return Ok(()) };
+        if attach.handle > self.settings.handle_max {
+            return Err(Violation::connection(fault::FRAMING_ERROR, "a handle is beyond handle-max"));
+        }
+        let direction = if attach.role.is_receiver() { Direction::Outgoing } else { Direction::Incoming };
+        let terminus = terminus_of(direction, attach)?;
+        let Some(session) = self.session_mut(channel) else { return Ok(()) };
+        if session.handles.get(attach.handle).is_some() {
+            return Err(Violation::session(channel, fault::HANDLE_IN_USE, "the handle is attached"));
+        }
+        let Some(local_handle) = session.take_local_handle() else {
+            return Err(Violation::session(channel, fault::RESOURCE_LIMIT_EXCEEDED, "no handle is left for our end"));
+        };
+        let name: Rc<str> = attach.name.into();
+        let key = (name.clone(), attach.role.is_receiver());
+        if let Some(&old) = self.names.get(&key) {
+            let error = Error::new(fault::STOLEN, "another link of this name was attached");
+            self.detach_link(old, true, Some(&error));
+        }
+        let initial = self.settings.initial_serial;
+        let link = self.links.insert(Link {
+            state: LinkState::Announced,
+            direction,
+            token: None,
+            channel,
+            local_handle,
+            remote_handle: attach.handle,
+            name,
+            flow_due: false,
+            drain: false,
+            unsettled: 0,
+            delivery_count: match direction {
+                Direction::Incoming => attach.initial_delivery_count.unwrap_or(0),
+                Direction::Outgoing => initial,
+            },
+            credit: 0,
+            limit: initial,
+            flow_seen: false,
+            max_message_size: self.settings.max_message_size,
+            partial: None,
+            sending: None,
+            asked: Some(Box::new(Asked {
+                source: attach.source.map(Into::into),
+                target: attach.target.map(Into::into),
+            })),
+        });
+        self.names.insert(key, link);
+        if let Some(session) = self.session_mut(channel) {
+            session.handles.insert(attach.handle, Slot::Link(link));
+        }
+        let attach = Box::new(remote_attach(channel, direction, terminus, attach));
+        self.queue.push_back(Queued::Event(Event::Attached { link, attach }));
+        Ok(())
+    }
+
+    pub(super) fn on_detach(&mut self, remote_channel: u16, detach: &wire::Detach<'_>) -> Result<(), Violation> {
+        let Some(channel) = self.mapped(remote_channel)? else { return Ok(()) };
+        let Some(session) = self.session_mut(channel) else { return Ok(()) };
+        match session.handles.remove(detach.handle) {
+            None => {
+                return Err(Violation::session(channel, fault::UNATTACHED_HANDLE, "detach of an unattached handle"))
+            }
+            Some(Slot::Detached { local_handle }) => session.give_local_handle(local_handle),
+            Some(Slot::Link(link)) => {
+                let error = detach.error.as_ref().map(remote_error);
+                let Some(local_handle) = self.links.get(link).map(|link| link.local_handle) else { return Ok(()) };
+                self.write_dispositions(channel);
+                self.write_unanswered_attach(link);
+                let answer = wire::Detach { handle: local_handle, closed: detach.closed, error: None };
+                self.write_frame(channel, &Performative::Detach(answer));
+                if let Some(session) = self.session_mut(channel) {
+                    session.give_local_handle(local_handle);
+                }
+                self.forget_unsettled(link);
+                self.end_link(link, detach.closed, error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Commands.
+impl Engine {
+    /// Accepts an attach. `token` is handed back by `link_token` and `LinkEnded`.
+    pub fn accept_link(&mut self, link: LinkHandle, token: LinkId, answer: LinkAnswer<'_>) {
+        let settings_max = self.settings.max_message_size;
+        let Some(state) = self.links.get_mut(link).filter(|link| link.state == LinkState::Announced) else { return };
+        state.state = LinkState::Attached;
+        state.token = Some(token);
+        state.max_message_size = match answer.max_message_size {
+            Some(own) if own > 0 && settings_max > 0 => own.min(settings_max),
+            Some(own) if own > 0 => own,
+            _ => settings_max,
+        };
+        let asked = state.asked.take();
+        let (mut source, mut target) = asked.map_or((None, None), |asked| (asked.source, asked.target));
+        if let Some(address) = answer.dynamic_address {
+            match state.direction {
+                Direction::Incoming => target = target.map(|raw| named_target(raw, address)),
+                Direction::Outgoing => source = source.map(|raw| named_source(raw, address)),
+            }
+        }
+        let incoming = state.direction == Direction::Incoming;
+        let (channel, flow_due, flow_seen) = (state.channel, state.flow_due, state.flow_seen);
+        let name = state.name.clone();
+        let attach = wire::Attach {
+            name: &name,
+            handle: state.local_handle,
+            role: state.role(),
+            snd_settle_mode: sender_mode_to_wire(answer.sender_settle_mode),
+            rcv_settle_mode: receiver_mode_to_wire(answer.receiver_settle_mode),
+            source: source.as_deref(),
+            target: target.as_deref(),
+            initial_delivery_count: (!incoming).then_some(state.delivery_count),
+            max_message_size: (incoming && state.max_message_size > 0).then_some(state.max_message_size),
+            ..wire::Attach::default()
+        };
+        self.write_frame(channel, &Performative::Attach(attach));
+        if flow_due {
+            self.flows.push(link);
+        }
+        if flow_seen {
+            // Credit that came before our answer (section 2.6.7 lets the receiver pipeline it).
+            if let Some(state) = self.links.get(link) {
+                self.queue.push_back(Queued::Event(state.credit_event(link)));
+            }
+        }
+    }
+
+    /// Refuses an attach: an attach with a null terminus at our end, then detach(closed, error) (section 2.6.3). No
+    /// `LinkEnded` follows.
+    pub fn refuse_link(&mut self, link: LinkHandle, fault: &Fault) {
+        if !self.links.get(link).is_some_and(|link| link.state == LinkState::Announced) {
+            return;
+        }
+        self.write_detach(link, true, Some(&Error::new(fault.condition, &fault.description)));
+        self.free_name(link);
+        self.links.remove(link);
+    }
+
+    /// Ends a link, or what the fault's scope says: detach(closed, error). `LinkEnded` follows.
+    pub fn detach(&mut self, link: LinkHandle, fault: &Fault) {
+        let Some(channel) = self.links.get(link).map(|link| link.channel) else { return };
+        let error = Error::new(fault.condition, &fault.description);
+        match fault.scope {
+            Scope::Link => self.detach_link(link, true, Some(&error)),
+            Scope::Session => self.end_session(channel, Some(&error)),
+            Scope::Connection => self.close(Some(fault)),
+        }
+    }
+}
+
+impl Engine {
+    /// Our detach. The link is over; its handle is free when the peer answers.
+    pub(super) fn detach_link(&mut self, link: LinkHandle, closed: bool, error: Option<&Error<'_>>) {
+        self.write_detach(link, closed, error);
+        self.end_link(link, closed, None);
+    }
+
+    /// Writes a detach; what the session knows of the link is gone.
+    fn write_detach(&mut self, link: LinkHandle, closed: bool, error: Option<&Error<'_>>) {
+        let Some(state) = self.links.get(link).filter(|link| link.state != LinkState::Ended) else { return };
+        let (channel, local_handle, remote_handle) = (state.channel, state.local_handle, state.remote_handle);
+        self.write_dispositions(channel);
+        self.write_unanswered_attach(link);
+        let detach = wire::Detach { handle: local_handle, closed, error: error.copied() };
+        self.write_frame(channel, &Performative::Detach(detach));
+        if let Some(slot) = self.session_mut(channel).and_then(|session| session.handles.get_mut(remote_handle)) {
+            *slot = Slot::Detached { local_handle };
+        }
+        self.forget_unsettled(link);
+    }
+
+    /// A detach has to follow an attach, also where the driver gave no answer yet.
+    fn write_unanswered_attach(&mut self, link: LinkHandle) {
+        let Some(state) = self.links.get_mut(link).filter(|link| link.state == LinkState::Announced) else { return };
+        let asked = state.asked.take();
+        let (source, target) = asked.map_or((None, None), |asked| (asked.source, asked.target));
+        let incoming = state.direction == Direction::Incoming;
+        let (channel, name) = (state.channel, state.name.clone());
+        let attach = wire::Attach {
+            name: &name,
+            handle: state.local_handle,
+            role: state.role(),
+            source: source.as_deref().filter(|_| incoming),
+            target: target.as_deref().filter(|_| !incoming),
+            initial_delivery_count: (!incoming).then_some(state.delivery_count),
+            ..wire::Attach::default()
+        };
+        self.write_frame(channel, &Performative::Attach(attach));
+    }
+
+    /// Marks a link as over and queues its event. Its session's part is the caller's.
+    pub(super) fn end_link(&mut self, link: LinkHandle, closed: bool, error: Option<Box<RemoteError>>) {
+        let Some(state) = self.links.get_mut(link).filter(|link| link.state != LinkState::Ended) else { return };
+        state.state = LinkState::Ended;
+        state.partial = None;
+        state.sending = None;
+        state.asked = None;
+        self.free_name(link);
+        self.queue.push_back(Queued::Ended { link, closed, error });
+    }
+
+    fn free_name(&mut self, link: LinkHandle) {
+        let Some(state) = self.links.get(link) else { return };
+        let key = (state.name.clone(), state.direction == Direction::Outgoing);
+        if self.names.get(&key) == Some(&link) {
+            self.names.remove(&key);
+        }
+    }
+
+    /// Forgets a link's deliveries, so that what the peer says of them later reaches nobody.
+    fn forget_unsettled(&mut self, link: LinkHandle) {
+        let Some(state) = self.links.get_mut(link) else { return };
+        if std::mem::take(&mut state.unsettled) == 0 {
+            return;
+        }
+        let (channel, direction) = (state.channel, state.direction);
+        let Some(session) = self.session_mut(channel) else { return };
+        match direction {
+            Direction::Incoming => session.incoming.retain(|delivery| delivery.link != link),
+            Direction::Outgoing => session.outgoing.retain(|delivery| delivery.link != link),
+        }
+    }
+}
+
+pub(super) fn remote_error(error: &Error<'_>) -> Box<RemoteError> {
+    Box::new(RemoteError {
+        condition: error.condition.to_owned(),
+        description: error.description.unwrap_or_default().to_owned(),
+    })
+}
+
+fn terminus_of(direction: Direction, attach: &wire::Attach<'_>) -> Result<Terminus, Violation> {
+    // Both ends are checked, since both are echoed.
+    let source = attach.source.map(Source::decode).transpose()?;
+    let target = attach.target.map(AnyTarget::decode).transpose()?;
+    Ok(match (direction, source, target) {
+        (Direction::Outgoing, Some(source), _) => Terminus::Node {
+            address: source.address.map(str::to_owned),
+            dynamic: source.dynamic,
+            capabilities: source.capabilities.iter().map(str::to_owned).collect(),
+            durable: source.durable,
+            distribution_mode: source.distribution_mode.map(str::to_owned),
+        },
+        (Direction::Incoming, _, Some(AnyTarget::Target(target))) => Terminus::Node {
+            address: target.address.map(str::to_owned),
+            dynamic: target.dynamic,
+            capabilities: target.capabilities.iter().map(str::to_owned).collect(),
+            durable: target.durable,
+            distribution_mode: None,
+        },
+        (Direction::Incoming, _, Some(AnyTarget::Coordinator(_))) => Terminus::Coordinator,
+        _ => Terminus::Absent,
+    })
+}
+
+fn remote_attach(channel: u16, direction: Direction, terminus: Terminus, attach: &wire::Attach<'_>) -> RemoteAttach {
+    RemoteAttach {
+        name: attach.name.to_owned(),
+        session: SessionNumber(channel),
+        direction: Some(direction),
+        sender_settle_mode: match attach.snd_settle_mode {
+            wire::SenderSettleMode::Unsettled => SenderSettleMode::Unsettled,
+            wire::SenderSettleMode::Settled => SenderSettleMode::Settled,
+            wire::SenderSettleMode::Mixed => SenderSettleMode::Mixed,
+        },
+        receiver_settle_mode: match attach.rcv_settle_mode {
+            wire::ReceiverSettleMode::First => ReceiverSettleMode::First,
+            wire::ReceiverSettleMode::Second => ReceiverSettleMode::Second,
+        },
+        terminus,
+        source_encoded: attach.source.map(Into::into),
+        target_encoded: attach.target.map(Into::into),
+        max_message_size: attach.max_message_size.unwrap_or(0),
+    }
+}
+
+fn sender_mode_to_wire(mode: SenderSettleMode) -> wire::SenderSettleMode {
+    match mode {
+        SenderSettleMode::Unsettled => wire::SenderSettleMode::Unsettled,
+        SenderSettleMode::Settled => wire::SenderSettleMode::Settled,
+        SenderSettleMode::Mixed => wire::SenderSettleMode::Mixed,
+    }
+}
+
+fn receiver_mode_to_wire(mode: ReceiverSettleMode) -> wire::ReceiverSettleMode {
+    match mode {
+        ReceiverSettleMode::First => wire::ReceiverSettleMode::First,
+        ReceiverSettleMode::Second => wire::ReceiverSettleMode::Second,
+    }
+}
+
+/// A dynamic source as the peer asked for it, with the address that its node got.
+fn named_source(raw: Box<[u8]>, address: &str) -> Box<[u8]> {
+    let Ok(source) = Source::decode(&raw) else { return raw };
+    let mut out = Vec::with_capacity(raw.len() + address.len() + 8);
+    Source { address: Some(address), ..source }.encode(&mut out);
+    out.into()
+}
+
+fn named_target(raw: Box<[u8]>, address: &str) -> Box<[u8]> {
+    let Ok(AnyTarget::Target(target)) = AnyTarget::decode(&raw) else { return raw };
+    let mut out = Vec::with_capacity(raw.len() + address.len() + 8);
+    crate::wire::terminus::Target { address: Some(address), ..target }.encode(&mut out);
+    out.into()
+}

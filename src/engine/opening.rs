@@ -1,0 +1,215 @@
+//! The connection's own life: open, close, the idle time-outs (sections 2.4, 2.7.1, 2.7.9).
+
+use super::connection::{Closing, Engine, Phase};
+use super::fault::{self, Violation};
+use super::link::remote_error;
+use super::*;
+use crate::outcome::Fault;
+use crate::time::Time;
+use crate::wire::error::Error;
+use crate::wire::performative::{self as wire, Performative};
+use crate::wire::value::{Map, Value};
+use crate::wire::{encode, frame, Symbols};
+use std::time::Duration;
+
+/// Capabilities that we offer and desire (what routers of this protocol family look for in an open).
+const CAPABILITIES: [&str; 2] = ["ANONYMOUS-RELAY", "qd.streaming-links"];
+/// Clients recognise the router by it.
+const PRODUCT: &str = "qpid-dispatch-router";
+/// The least max-frame-size that a peer may say (section 2.7.1).
+const MAX_FRAME_SIZE_MIN: u32 = crate::limits::MAX_FRAME_SIZE_MIN;
+
+impl Engine {
+    pub(super) fn on_open(&mut self, open: &wire::Open<'_>) -> Result<Event, Violation> {
+        if open.max_frame_size < MAX_FRAME_SIZE_MIN {
+            return Err(Violation::connection(fault::INVALID_FIELD, "max-frame-size is less than 512"));
+        }
+        let idle = open.idle_time_out.unwrap_or(0);
+        self.remote.max_frame_size = open.max_frame_size as usize;
+        self.remote.channel_max = open.channel_max;
+        // Half of what the peer allows, so that a slow network doesn't end the connection (section 2.4.5).
+        self.remote.heartbeat = (idle > 0).then(|| Duration::from_micros(u64::from(idle) * 500));
+        self.remote.container_id = Some(open.container_id.into());
+        self.write_open();
+        self.phase = Phase::Open;
+        let (product, version) = product_and_version(open.properties);
+        Ok(Event::Opened(Box::new(RemoteOpen {
+            container_id: open.container_id.to_owned(),
+            hostname: open.hostname.map(str::to_owned),
+            max_frame_size: open.max_frame_size,
+            channel_max: open.channel_max,
+            idle_timeout_milliseconds: idle,
+            product,
+            version,
+            offered_capabilities: open.offered_capabilities.iter().map(str::to_owned).collect(),
+            desired_capabilities: open.desired_capabilities.iter().map(str::to_owned).collect(),
+        })))
+    }
+
+    fn write_open(&mut self) {
+        let settings = self.settings.clone();
+        let mut properties = Vec::with_capacity(64);
+        let map = encode::begin(&mut properties);
+        encode::symbol(&mut properties, "product");
+        encode::string(&mut properties, PRODUCT);
+        encode::symbol(&mut properties, "version");
+        encode::string(&mut properties, &settings.version);
+        encode::finish(&mut properties, map, crate::wire::value::code::MAP8, 4);
+        let idle = (settings.idle_timeout / 2).as_millis().min(u128::from(u32::MAX)) as u32;
+        let open = wire::Open {
+            container_id: &settings.container_id,
+            hostname: settings.hostname.as_deref(),
+            max_frame_size: settings.max_frame_size.max(MAX_FRAME_SIZE_MIN),
+            channel_max: settings.channel_max,
+            idle_time_out: (idle > 0).then_some(idle),
+            offered_capabilities: Symbols::names(&CAPABILITIES),
+            desired_capabilities: Symbols::names(&CAPABILITIES),
+            properties: Some(&properties),
+            ..wire::Open::default()
+        };
+        self.write_frame(0, &Performative::Open(open));
+    }
+
+    pub(super) fn on_close(&mut self, close: &wire::Close<'_>) {
+        if self.phase == Phase::CloseSent {
+            self.phase = Phase::Done;
+            self.input.clear();
+            return;
+        }
+        if self.phase == Phase::Opening {
+            self.write_open();
+        }
+        let error = close.error.as_ref().map(remote_error);
+        self.write_frame(0, &Performative::Close(wire::Close { error: None }));
+        self.finish(Phase::Done, error);
+    }
+
+    /// Our close. The driver flushes it; what the peer still sends is swallowed until its close.
+    pub(super) fn close_with(&mut self, error: Option<&Error<'_>>) {
+        match self.phase {
+            Phase::CloseSent | Phase::Done => return,
+            // Without an open a close has no place: the peer hears the end of the stream.
+            Phase::Header | Phase::SaslInit | Phase::SaslRest | Phase::SaslResponse | Phase::HeaderAfterSasl => {
+                return self.finish(Phase::Done, None);
+            }
+            // A refusal is an open and then a close (section 2.4.3).
+            Phase::Opening => self.write_open(),
+            Phase::Open => {
+                for channel in 0..self.sessions.len() {
+                    self.write_dispositions(channel as u16);
+                }
+            }
+        }
+        self.write_frame(0, &Performative::Close(wire::Close { error: error.copied() }));
+        self.finish(Phase::CloseSent, None);
+    }
+
+    /// Over before it opened, or without a word.
+    pub(super) fn break_off(&mut self, reason: Fault) {
+        self.close_reason.get_or_insert(reason);
+        self.finish(Phase::Done, None);
+    }
+
+    /// Ends all links and tells it; nothing but the output at hand is left of the connection.
+    pub(super) fn finish(&mut self, phase: Phase, error: Option<Box<RemoteError>>) {
+        if matches!(self.phase, Phase::CloseSent | Phase::Done) {
+            self.phase = Phase::Done;
+            return;
+        }
+        self.phase = phase;
+        let links: Vec<_> = self.links.iter().map(|(link, _)| link).collect();
+        for link in links {
+            self.end_link(link, false, None);
+        }
+        self.sessions.clear();
+        self.channels_free.clear();
+        self.channels = super::table::Table::new();
+        self.cursor = None;
+        self.dirty.clear();
+        self.flows.clear();
+        self.waiting.clear();
+        self.reports.clear();
+        if phase == Phase::Done {
+            self.input.clear();
+        }
+        self.closing = Closing::Due(error);
+    }
+}
+
+/// Commands.
+impl Engine {
+    /// Ends the connection. `LinkEnded` for each link and `Closed` follow.
+    pub fn close(&mut self, fault: Option<&Fault>) {
+        if self.is_closed() {
+            return;
+        }
+        if let Some(fault) = fault {
+            self.close_reason.get_or_insert(fault.clone());
+        }
+        let error = fault.map(|fault| Error::new(fault.condition, &fault.description));
+        self.close_with(error.as_ref());
+    }
+}
+
+/// Time.
+impl Engine {
+    /// The time of `poll_timeout` came.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.now = now;
+        if self.is_closed() {
+            return;
+        }
+        if self.silence_deadline().is_some_and(|deadline| now >= deadline) {
+            let waited = self.settings.idle_timeout.as_millis();
+            let why = format!("nothing was received for {waited} ms");
+            self.close(Some(&Fault::connection(fault::RESOURCE_LIMIT_EXCEEDED, why)));
+        } else if self.heartbeat_deadline().is_some_and(|deadline| now >= deadline) && self.output.is_empty() {
+            // With output at hand that is the sign of life.
+            self.write_bytes(&frame::HEARTBEAT);
+            self.last_output = now;
+        }
+    }
+
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.is_closed() {
+            return None;
+        }
+        match (self.silence_deadline(), self.heartbeat_deadline()) {
+            (Some(silence), Some(heartbeat)) => Some(silence.min(heartbeat)),
+            (silence, heartbeat) => silence.or(heartbeat),
+        }
+    }
+
+    /// When a peer that says nothing is closed.
+    fn silence_deadline(&self) -> Option<Time> {
+        let timeout = self.settings.idle_timeout;
+        (!timeout.is_zero()).then(|| self.last_input + timeout)
+    }
+
+    fn heartbeat_deadline(&self) -> Option<Time> {
+        self.remote.heartbeat.map(|interval| self.last_output + interval)
+    }
+}
+
+impl Engine {
+    /// Takes the end of the stream into account once all input before it was.
+    pub(super) fn meet_end_of_stream(&mut self) {
+        self.end_of_stream = false;
+        if !self.is_closed() {
+            self.close_reason
+                .get_or_insert(Fault::connection(fault::FRAMING_ERROR, "the stream ended without a close"));
+        }
+        self.finish(Phase::Done, None);
+        self.phase = Phase::Done;
+        self.input.clear();
+    }
+}
+
+fn product_and_version(properties: Option<&[u8]>) -> (Option<String>, Option<String>) {
+    let Some(Ok(map)) = properties.map(Map::parse) else { return (None, None) };
+    let text = |name| match map.get(name) {
+        Some(Value::String(text) | Value::Symbol(text)) => Some(text.to_owned()),
+        _ => None,
+    };
+    (text("product"), text("version"))
+}

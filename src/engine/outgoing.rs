@@ -1,0 +1,400 @@
+//! Transfers to the peer: numbered, within credit and the session's window, split at the peer's max-frame-size, held
+//! while the output is above its mark.
+//!
+//! A link has at most one delivery under way ([`Sending`]); one that went into the output whole at `send` never
+//! becomes one.
+
+use super::connection::{Engine, Links};
+use super::link::{Link, LinkState};
+use super::session::{Outgoing, Session};
+use super::*;
+use crate::ids::{DeliveryId, LinkHandle, SessionNumber};
+use crate::limits::{COPY_BYTES_MAX, OUTPUT_MARK_BYTES};
+use crate::payload::Payload;
+use crate::wire::frame;
+use crate::wire::performative as wire;
+
+/// More than a frame header and a transfer as we write it take.
+const HEAD_BYTES_MAX: usize = 64;
+
+/// A delivery on its way into the output.
+pub(super) struct Sending {
+    delivery: DeliveryId,
+    message_format: u32,
+    settled: bool,
+    /// All its payload is here.
+    complete: bool,
+    aborted: bool,
+    /// Its last frame is written.
+    finished: bool,
+    /// Given when the first frame is written.
+    pub delivery_id: Option<u32>,
+    payload: Payload,
+    /// Bytes of `payload`.
+    left: usize,
+    /// Bytes written that no event told of.
+    unreported: usize,
+    /// In the engine's list of links with something to report.
+    report_due: bool,
+    /// In its session's list of links that wait for room.
+    blocked: bool,
+}
+
+/// Why no further frame of a delivery is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    Finished,
+    /// More payload is to come.
+    Starved,
+    NoCredit,
+    NoRoom,
+}
+
+impl Sending {
+    /// Not begun; begun, a delivery needs no more credit.
+    pub(super) fn waits_for_credit(&self) -> bool {
+        self.delivery_id.is_none() && self.has_more()
+    }
+
+    /// Whether there is a frame to write.
+    fn has_more(&self) -> bool {
+        !self.finished && (self.left > 0 || self.complete || self.aborted)
+    }
+}
+
+/// What writing a frame needs of an engine.
+struct Wire<'e> {
+    links: &'e mut Links,
+    session: &'e mut Session,
+    output: &'e mut Transmit,
+    max_frame_size: usize,
+}
+
+#[inline]
+fn has_room(session: &Session, output: &Transmit) -> bool {
+    session.remote_incoming_window > 0 && output.len() < OUTPUT_MARK_BYTES
+}
+
+/// Commands.
+impl Engine {
+    /// Begins a delivery on an outgoing link that has credit and no delivery under way. Without room or credit it is
+    /// held: nothing is lost, and the credit that the receiver gave is never exceeded.
+    #[inline]
+    pub fn send(
+        &mut self,
+        link: LinkHandle,
+        delivery: DeliveryId,
+        message_format: u32,
+        settled: bool,
+        complete: bool,
+        payload: Payload,
+    ) -> Sent {
+        let Some(state) = self.links.get_mut(link) else { return Sent::Whole { room: true } };
+        let usable = state.state == LinkState::Attached && state.direction == Direction::Outgoing;
+        debug_assert!(!usable || state.sending.is_none(), "a link has one delivery under way at most");
+        if !usable || state.sending.is_some() {
+            return Sent::Whole { room: true };
+        }
+        let channel = state.channel;
+        let left = payload.len();
+        let mut sending = Sending {
+            delivery,
+            message_format,
+            settled,
+            complete,
+            aborted: false,
+            finished: false,
+            delivery_id: None,
+            payload,
+            left,
+            unreported: 0,
+            report_due: false,
+            blocked: false,
+        };
+        let pause = self.write_frames(link, channel, &mut sending);
+        if pause == Pause::Finished {
+            return Sent::Whole { room: self.room_or_wait(channel) };
+        }
+        self.keep_sending(link, channel, Box::new(sending), pause);
+        Sent::Partly
+    }
+
+    /// More payload of a delivery of which `send` said `Partly`. Always `Partly`: `PayloadSent` tells of all its bytes
+    /// and of its end.
+    pub fn send_more(&mut self, link: LinkHandle, delivery: DeliveryId, complete: bool, payload: Payload) -> Sent {
+        let Some((channel, mut sending)) = self.take_sending(link, delivery) else { return Sent::Partly };
+        sending.left += payload.len();
+        sending.payload.append(payload);
+        sending.complete |= complete;
+        if sending.blocked {
+            self.put_sending(link, sending);
+            return Sent::Partly;
+        }
+        let pause = self.write_frames(link, channel, &mut sending);
+        self.keep_sending(link, channel, sending, pause);
+        Sent::Partly
+    }
+
+    /// Gives up the delivery under way: transfer(aborted) where it had begun (section 2.7.5). Whole: the link is free, no
+    /// event follows. Partly: the abort itself waits for room; `PayloadSent` tells when the link is free.
+    pub fn send_abort(&mut self, link: LinkHandle, delivery: DeliveryId) -> Sent {
+        let Some((channel, mut sending)) = self.take_sending(link, delivery) else {
+            return Sent::Whole { room: true };
+        };
+        if sending.delivery_id.is_none() || sending.finished {
+            return Sent::Whole { room: self.room_or_wait(channel) };
+        }
+        sending.aborted = true;
+        sending.payload = Payload::new();
+        sending.left = 0;
+        let pause = if sending.blocked { Pause::NoRoom } else { self.write_frames(link, channel, &mut sending) };
+        if pause == Pause::Finished {
+            return Sent::Whole { room: self.room_or_wait(channel) };
+        }
+        self.keep_sending(link, channel, sending, pause);
+        Sent::Partly
+    }
+}
+
+impl Engine {
+    fn take_sending(&mut self, link: LinkHandle, delivery: DeliveryId) -> Option<(u16, Box<Sending>)> {
+        let state = self.links.get_mut(link)?;
+        match state.sending.take() {
+            Some(sending) if sending.delivery == delivery => Some((state.channel, sending)),
+            other => {
+                state.sending = other;
+                None
+            }
+        }
+    }
+
+    fn put_sending(&mut self, link: LinkHandle, sending: Box<Sending>) {
+        if let Some(state) = self.links.get_mut(link) {
+            state.sending = Some(sending);
+        }
+    }
+
+    /// Puts a delivery back and notes what it waits for and what is to be told of it.
+    fn keep_sending(&mut self, link: LinkHandle, channel: u16, mut sending: Box<Sending>, pause: Pause) {
+        let tell = sending.unreported > 0 || sending.finished;
+        if tell && !std::mem::replace(&mut sending.report_due, true) {
+            self.reports.push_back(link);
+        }
+        self.put_sending(link, sending);
+        if pause == Pause::NoRoom {
+            self.wait_for_room(channel, Some(link));
+        }
+    }
+
+    /// Has a session looked at when there is room, and first the delivery that waits on this link.
+    pub(super) fn wait_for_room(&mut self, channel: u16, link: Option<LinkHandle>) {
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        match link.map(|link| (link, self.links.get_mut(link).and_then(|state| state.sending.as_mut()))) {
+            Some((link, Some(sending))) => {
+                if !std::mem::replace(&mut sending.blocked, true) {
+                    session.blocked.push_back(link);
+                }
+            }
+            Some((_, None)) => return,
+            None => session.room_wanted = true,
+        }
+        if !std::mem::replace(&mut session.waiting, true) {
+            self.waiting.push(channel);
+        }
+        self.room_opened |= has_room(session, &self.output);
+    }
+
+    /// Whether the next delivery finds room; where it doesn't, `SessionWritable` is owed.
+    #[inline]
+    fn room_or_wait(&mut self, channel: u16) -> bool {
+        let Some(Some(session)) = self.sessions.get(usize::from(channel)) else { return true };
+        if has_room(session, &self.output) {
+            return true;
+        }
+        self.wait_for_room(channel, None);
+        false
+    }
+
+    /// Writes frames of a delivery until something stops it.
+    #[inline]
+    fn write_frames(&mut self, link: LinkHandle, channel: u16, sending: &mut Sending) -> Pause {
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return Pause::NoRoom };
+        let max_frame_size = self.remote.max_frame_size;
+        let mut wire = Wire { links: &mut self.links, session, output: &mut self.output, max_frame_size };
+        loop {
+            let start = wire.output.bytes.len();
+            if let Some(pause) = write_frame(&mut wire, link, channel, sending) {
+                return pause;
+            }
+            if self.trace.is_some() {
+                super::trace::output(&mut self.trace, &wire.output.bytes[start..]);
+            }
+            if sending.finished {
+                return Pause::Finished;
+            }
+        }
+    }
+
+    /// There may be room: deliveries that waited go on, a frame from each link in turn; then who asked is told.
+    pub(super) fn use_room(&mut self) {
+        self.room_opened = false;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|&channel| self.use_session_room(channel));
+        // The next time another session is the first.
+        if let Some(first) = (waiting.len() > 1).then(|| waiting.remove(0)) {
+            waiting.push(first);
+        }
+        debug_assert!(self.waiting.is_empty());
+        self.waiting = waiting;
+    }
+
+    /// Gives whether the session still waits.
+    fn use_session_room(&mut self, channel: u16) -> bool {
+        loop {
+            let max_frame_size = self.remote.max_frame_size;
+            let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return false };
+            if !has_room(session, &self.output) {
+                return true;
+            }
+            let Some(link) = session.blocked.pop_front() else {
+                session.waiting = false;
+                if std::mem::take(&mut session.room_wanted) {
+                    let session = SessionNumber(channel);
+                    self.queue.push_back(super::connection::Queued::Event(Event::SessionWritable { session }));
+                }
+                return false;
+            };
+            let Some(mut sending) = self.links.get_mut(link).and_then(|state| state.sending.take()) else { continue };
+            sending.blocked = false;
+            let start = self.output.bytes.len();
+            let mut wire = Wire { links: &mut self.links, session, output: &mut self.output, max_frame_size };
+            let pause = write_frame(&mut wire, link, channel, &mut sending);
+            self.trace_output(start);
+            let again = pause.is_none() && sending.has_more() || pause == Some(Pause::NoRoom);
+            self.keep_sending(link, channel, sending, if again { Pause::NoRoom } else { Pause::Finished });
+        }
+    }
+
+    /// The next report of payload that went into the output.
+    pub(super) fn next_report(&mut self) -> Option<Event> {
+        while let Some(link) = self.reports.pop_front() {
+            let Some(state) = self.links.get_mut(link) else { continue };
+            let Some(sending) = &mut state.sending else { continue };
+            if !std::mem::take(&mut sending.report_due) {
+                continue;
+            }
+            let (delivery, complete) = (sending.delivery, sending.finished);
+            let bytes = std::mem::take(&mut sending.unreported);
+            if complete {
+                state.sending = None;
+            }
+            return Some(Event::PayloadSent { delivery, link, bytes, complete });
+        }
+        None
+    }
+}
+
+/// Writes one frame of a delivery, or says why not.
+#[inline]
+fn write_frame(wire: &mut Wire<'_>, link: LinkHandle, channel: u16, sending: &mut Sending) -> Option<Pause> {
+    if sending.finished {
+        return Some(Pause::Finished);
+    }
+    if !sending.has_more() {
+        return Some(Pause::Starved);
+    }
+    let Some(state) = wire.links.get_mut(link) else { return Some(Pause::Finished) };
+    let first = sending.delivery_id.is_none();
+    if first && state.credit_left() == 0 {
+        return Some(Pause::NoCredit);
+    }
+    if !has_room(wire.session, wire.output) {
+        return Some(Pause::NoRoom);
+    }
+    let delivery_id = match sending.delivery_id {
+        Some(delivery_id) => delivery_id,
+        None => number(wire.session, state, link, sending),
+    };
+    let tag = delivery_id.to_be_bytes();
+    let transfer = wire::Transfer {
+        handle: state.local_handle,
+        delivery_id: Some(delivery_id),
+        delivery_tag: first.then_some(&tag),
+        message_format: first.then_some(sending.message_format),
+        settled: sending.settled.then_some(true),
+        more: !sending.complete && !sending.aborted,
+        aborted: sending.aborted,
+        ..wire::Transfer::default()
+    };
+    let count = write_head(wire.output, channel, transfer, wire.max_frame_size, sending.left);
+    write_payload(wire.output, &mut sending.payload, count, sending.left);
+    sending.left -= count;
+    sending.unreported += count;
+    sending.finished = sending.aborted || (sending.complete && sending.left == 0);
+    wire.session.next_outgoing_id = wire.session.next_outgoing_id.wrapping_add(1);
+    wire.session.remote_incoming_window -= 1;
+    None
+}
+
+/// Gives a delivery its id and counts it against the credit.
+#[inline]
+fn number(session: &mut Session, state: &mut Link, link: LinkHandle, sending: &mut Sending) -> u32 {
+    let delivery_id = session.next_delivery_id;
+    session.next_delivery_id = delivery_id.wrapping_add(1);
+    sending.delivery_id = Some(delivery_id);
+    state.delivery_count = state.delivery_count.wrapping_add(1);
+    if !sending.settled {
+        session.outgoing.insert(delivery_id, Outgoing { link, delivery: sending.delivery });
+        state.unsettled += 1;
+    }
+    delivery_id
+}
+
+/// Writes a frame's header and transfer; gives how many of the `left` payload bytes it has place for.
+#[inline]
+fn write_head(
+    output: &mut Transmit,
+    channel: u16,
+    mut transfer: wire::Transfer<'_>,
+    max_frame_size: usize,
+    left: usize,
+) -> usize {
+    let start = output.bytes.len();
+    transfer.encode_frame(&mut output.bytes, channel, left);
+    if left + HEAD_BYTES_MAX <= max_frame_size {
+        return left;
+    }
+    let head = output.bytes.len() - start;
+    if left + head <= max_frame_size {
+        return left;
+    }
+    output.bytes.truncate(start);
+    transfer.more = true;
+    transfer.encode_frame(&mut output.bytes, channel, 0);
+    // The smallest max-frame-size is 512, so there is place.
+    let count = max_frame_size.saturating_sub(output.bytes.len() - start).min(left);
+    frame::finish_with_payload(&mut output.bytes, start, count);
+    count
+}
+
+/// Lays `count` of a payload's `left` bytes behind what is in the output: small pieces copied, large ones as ranges.
+#[inline]
+fn write_payload(output: &mut Transmit, payload: &mut Payload, count: usize, left: usize) {
+    if count < left {
+        let part = payload.split_to(count);
+        return lay(output, &part);
+    }
+    lay(output, payload);
+    *payload = Payload::new();
+}
+
+#[inline]
+fn lay(output: &mut Transmit, payload: &Payload) {
+    for range in payload.ranges() {
+        if range.len() < COPY_BYTES_MAX {
+            output.bytes.extend_from_slice(range.as_slice());
+        } else {
+            output.push_range(range.clone());
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Sessions: begin, end, channels, both windows, handles.
+//!
+//! Our incoming window is finite: what the router may hold of a session in bytes, told in frames of the largest size. A
+//! frame beyond it ends the session. It reopens as payload leaves the router.
+
+use super::connection::Engine;
+use super::disposition::Dispositions;
+use super::fault::{self, Violation};
+use super::link::remote_error;
+use super::table::Table;
+use super::unsettled::Unsettled;
+use super::*;
+use crate::ids::{DeliveryId, LinkHandle};
+use crate::wire::error::Error;
+use crate::wire::performative::{self as wire, Performative};
+use std::collections::VecDeque;
+
+/// The window that we announce for what we send. We keep to the peer's incoming window, which is the one that binds.
+pub(super) const OUTGOING_WINDOW: u32 = i32::MAX as u32;
+
+/// What the peer's handle leads to.
+pub(super) enum Slot {
+    Link(LinkHandle),
+    /// We detached it; the peer didn't yet.
+    Detached {
+        local_handle: u32,
+    },
+}
+
+/// An unsettled delivery from the peer.
+pub(super) struct Incoming {
+    pub link: LinkHandle,
+    /// Routing's id of it, where routing keeps it.
+    pub token: Option<DeliveryId>,
+    /// The sender sent it settled; it is here only until its last frame.
+    pub settled: bool,
+}
+
+/// An unsettled delivery to the peer.
+pub(super) struct Outgoing {
+    pub link: LinkHandle,
+    pub delivery: DeliveryId,
+}
+
+pub(super) struct Session {
+    pub remote_channel: u16,
+    /// We sent our end: all but the peer's end is swallowed.
+    pub end_sent: bool,
+
+    /// The transfer-id of the peer's next frame.
+    pub next_incoming_id: u32,
+    /// Frames that the peer may send by what we told it.
+    pub incoming_window: u32,
+    /// Payload bytes of it in the router.
+    pub held_bytes: usize,
+    pub incoming: Unsettled<Incoming>,
+
+    pub next_outgoing_id: u32,
+    /// Frames that the peer takes of us.
+    pub remote_incoming_window: u32,
+    pub next_delivery_id: u32,
+    pub outgoing: Unsettled<Outgoing>,
+
+    pub handles: Table<Slot>,
+    remote_handle_max: u32,
+    local_handle_next: u32,
+    local_handles_free: Vec<u32>,
+
+    /// What we have to say of deliveries from the peer, and of deliveries to it.
+    pub as_receiver: Dispositions,
+    pub as_sender: Dispositions,
+    /// In the engine's list of sessions with something to write.
+    pub dirty: bool,
+    /// A flow is to be written, whatever the window.
+    pub flow_due: bool,
+
+    /// Links whose delivery under way waits for room.
+    pub blocked: VecDeque<LinkHandle>,
+    /// A `send` was told that there is no room, so `SessionWritable` is due when there is.
+    pub room_wanted: bool,
+    /// In the engine's list of sessions that wait for room.
+    pub waiting: bool,
+}
+
+impl Session {
+    fn new(remote_channel: u16, begin: &wire::Begin<'_>, incoming_window: u32, initial_serial: u32) -> Session {
+        Session {
+            remote_channel,
+            end_sent: false,
+            next_incoming_id: begin.next_outgoing_id,
+            incoming_window,
+            held_bytes: 0,
+            incoming: Unsettled::new(),
+            next_outgoing_id: initial_serial,
+            remote_incoming_window: begin.incoming_window,
+            next_delivery_id: initial_serial,
+            outgoing: Unsettled::new(),
+            handles: Table::new(),
+            remote_handle_max: begin.handle_max,
+            local_handle_next: 0,
+            local_handles_free: Vec::new(),
+            as_receiver: Dispositions::default(),
+            as_sender: Dispositions::default(),
+            dirty: false,
+            flow_due: false,
+            blocked: VecDeque::new(),
+            room_wanted: false,
+            waiting: false,
+        }
+    }
+
+    pub(super) fn take_local_handle(&mut self) -> Option<u32> {
+        if let Some(handle) = self.local_handles_free.pop() {
+            return Some(handle);
+        }
+        let handle = self.local_handle_next;
+        if handle > self.remote_handle_max {
+            return None;
+        }
+        self.local_handle_next = handle.checked_add(1)?;
+        Some(handle)
+    }
+
+    pub(super) fn give_local_handle(&mut self, handle: u32) {
+        self.local_handles_free.push(handle);
+    }
+
+    /// Frames that may come by what the router holds now.
+    pub(super) fn incoming_window_available(&self, settings: &Settings) -> u32 {
+        let left = settings.incoming_bytes_full().saturating_sub(self.held_bytes);
+        let frames = left / settings.max_frame_size.max(1) as usize;
+        settings.incoming_window_full().min(frames.min(u32::MAX as usize) as u32)
+    }
+
+    /// Whether the peer should hear of a larger window: half of it is used.
+    #[inline]
+    pub(super) fn is_incoming_window_low(&self, settings: &Settings) -> bool {
+        self.incoming_window <= settings.incoming_window_full() / 2
+    }
+}
+
+/// From the peer.
+impl Engine {
+    pub(super) fn on_begin(&mut self, remote_channel: u16, begin: &wire::Begin<'_>) -> Result<(), Violation> {
+        if remote_channel > self.settings.channel_max {
+            return Err(Violation::connection(fault::FRAMING_ERROR, "a channel is beyond channel-max"));
+        }
+        if self.channels.get(remote_channel.into()).is_some() {
+            return Err(Violation::connection(fault::NOT_ALLOWED, "the channel has a session already"));
+        }
+        if begin.remote_channel.is_some() {
+            return Err(Violation::connection(fault::NOT_ALLOWED, "begin answers a session that we did not begin"));
+        }
+        let Some(channel) = self.free_channel() else {
+            return Err(Violation::connection(fault::RESOURCE_LIMIT_EXCEEDED, "no channel is left for our end"));
+        };
+        let session =
+            Session::new(remote_channel, begin, self.settings.incoming_window_full(), self.settings.initial_serial);
+        let answer = wire::Begin {
+            remote_channel: Some(remote_channel),
+            next_outgoing_id: session.next_outgoing_id,
+            incoming_window: session.incoming_window,
+            outgoing_window: OUTGOING_WINDOW,
+            handle_max: self.settings.handle_max,
+            ..wire::Begin::default()
+        };
+        self.channels.insert(remote_channel.into(), channel);
+        if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
+            *place = Some(Box::new(session));
+        }
+        self.write_frame(channel, &Performative::Begin(answer));
+        Ok(())
+    }
+
+    pub(super) fn on_end(&mut self, remote_channel: u16, end: &wire::End<'_>) -> Result<(), Violation> {
+        let Some(channel) = self.channels.remove(remote_channel.into()) else { return Err(unmapped(remote_channel)) };
+        let end_sent = self.session_mut(channel).is_none_or(|session| session.end_sent);
+        if !end_sent {
+            self.end_links_of(channel, end.error.as_ref());
+            self.write_frame(channel, &Performative::End(wire::End { error: None }));
+        }
+        self.free_session(channel);
+        Ok(())
+    }
+}
+
+impl Engine {
+    #[inline]
+    pub(super) fn session_mut(&mut self, channel: u16) -> Option<&mut Session> {
+        self.sessions.get_mut(usize::from(channel))?.as_deref_mut()
+    }
+
+    /// Our channel of the session on the peer's channel; None where we ended it, so that the frame is to be swallowed.
+    #[inline]
+    pub(super) fn mapped(&self, remote_channel: u16) -> Result<Option<u16>, Violation> {
+        let Some(&channel) = self.channels.get(remote_channel.into()) else { return Err(unmapped(remote_channel)) };
+        let open = matches!(self.sessions.get(usize::from(channel)), Some(Some(session)) if !session.end_sent);
+        Ok(open.then_some(channel))
+    }
+
+    /// The lowest channel of ours that is free and that the peer takes.
+    fn free_channel(&mut self) -> Option<u16> {
+        let max = self.settings.channel_max.min(self.remote.channel_max);
+        let channel = match self.channels_free.pop() {
+            Some(std::cmp::Reverse(channel)) => channel,
+            None => {
+                let channel = u16::try_from(self.sessions.len()).ok()?;
+                self.sessions.push(None);
+                channel
+            }
+        };
+        if channel > max {
+            self.channels_free.push(std::cmp::Reverse(channel));
+            return None;
+        }
+        Some(channel)
+    }
+
+    fn free_session(&mut self, channel: u16) {
+        if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
+            *place = None;
+            self.channels_free.push(std::cmp::Reverse(channel));
+        }
+        if self.cursor.as_ref().is_some_and(|cursor| cursor.channel == channel) {
+            self.cursor = None;
+        }
+    }
+
+    /// Our end. The channel is free when the peer answers.
+    pub(super) fn end_session(&mut self, channel: u16, error: Option<&Error<'_>>) {
+        if self.session_mut(channel).is_none_or(|session| session.end_sent) {
+            return;
+        }
+        self.write_dispositions(channel);
+        self.end_links_of(channel, None);
+        self.write_frame(channel, &Performative::End(wire::End { error: error.copied() }));
+        if self.cursor.as_ref().is_some_and(|cursor| cursor.channel == channel) {
+            self.cursor = None;
+        }
+        if let Some(session) = self.session_mut(channel) {
+            // Nothing of it is needed but the fact that it waits.
+            let remote_channel = session.remote_channel;
+            *session = Session::new(remote_channel, &wire::Begin::default(), 0, 0);
+            session.end_sent = true;
+        }
+    }
+
+    /// All links of a session are over. One event each is queued; nothing is recursive.
+    fn end_links_of(&mut self, channel: u16, error: Option<&Error<'_>>) {
+        let Some(session) = self.session_mut(channel) else { return };
+        let links: Vec<LinkHandle> = session
+            .handles
+            .values()
+            .filter_map(|slot| match slot {
+                Slot::Link(link) => Some(*link),
+                Slot::Detached { .. } => None,
+            })
+            .collect();
+        for link in links {
+            self.end_link(link, false, error.map(remote_error));
+        }
+    }
+
+    /// Notes that a session has something to write at the next `poll_transmit`.
+    #[inline]
+    pub(super) fn mark_dirty(dirty: &mut Vec<u16>, channel: u16, session: &mut Session) {
+        if !session.dirty {
+            session.dirty = true;
+            dirty.push(channel);
+        }
+    }
+}
+
+#[cold]
+fn unmapped(remote_channel: u16) -> Violation {
+    Violation::connection(fault::NOT_ALLOWED, format!("no session on channel {remote_channel}"))
+}

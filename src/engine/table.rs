@@ -1,0 +1,100 @@
+//! A table from a number that the peer chose (a channel, a handle) to what we have for it.
+//!
+//! Peers number from 0 as a rule, so it is a dense vector; a peer that picks large numbers lands in a tree instead,
+//! so that one attach with handle 65 535 costs one entry. Memory is O(entries).
+
+use std::collections::BTreeMap;
+
+/// Keys up to this many are dense whatever the number of entries.
+const DENSE_MIN: u32 = 16;
+
+pub(super) struct Table<T> {
+    dense: Vec<Option<T>>,
+    sparse: BTreeMap<u32, T>,
+    /// Entries in all.
+    len: u32,
+}
+
+impl<T> Table<T> {
+    pub(super) fn new() -> Table<T> {
+        Table { dense: Vec::new(), sparse: BTreeMap::new(), len: 0 }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: u32) -> Option<&T> {
+        match self.dense.get(key as usize) {
+            Some(entry) => entry.as_ref(),
+            None if self.sparse.is_empty() => None,
+            None => self.sparse.get(&key),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut T> {
+        match self.dense.get_mut(key as usize) {
+            Some(entry) => entry.as_mut(),
+            None => self.sparse.get_mut(&key),
+        }
+    }
+
+    /// Puts an entry where none is.
+    pub(super) fn insert(&mut self, key: u32, value: T) {
+        debug_assert!(self.get(key).is_none());
+        self.len += 1;
+        if key as usize >= self.dense.len() && key < DENSE_MIN.max(self.len.saturating_mul(2)) {
+            self.extend_to(key);
+        }
+        match self.dense.get_mut(key as usize) {
+            Some(entry) => *entry = Some(value),
+            None => drop(self.sparse.insert(key, value)),
+        }
+    }
+
+    /// Makes `key` dense; what was sparse below it moves along.
+    fn extend_to(&mut self, key: u32) {
+        self.dense.resize_with(key as usize + 1, || None);
+        while let Some(entry) = self.sparse.first_entry().filter(|entry| *entry.key() <= key) {
+            let (key, value) = entry.remove_entry();
+            self.dense[key as usize] = Some(value);
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: u32) -> Option<T> {
+        let removed = match self.dense.get_mut(key as usize) {
+            Some(entry) => entry.take(),
+            None => self.sparse.remove(&key),
+        };
+        if removed.is_some() {
+            self.len -= 1;
+        }
+        removed
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.dense.iter().flatten().chain(self.sparse.values())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_keys_cost_one_entry_and_become_dense_with_their_neighbours() {
+        let mut table = Table::new();
+        table.insert(65_535, 'z');
+        assert_eq!(table.dense.len(), 0);
+        table.insert(20, 'u');
+        assert_eq!(table.dense.len(), 0);
+        for key in 0..12 {
+            table.insert(key, 'a');
+        }
+        table.insert(24, 'x');
+        assert_eq!(table.dense.len(), 25);
+        assert_eq!((table.get(20), table.get(24), table.get(65_535)), (Some(&'u'), Some(&'x'), Some(&'z')));
+        assert_eq!(table.sparse.len(), 1);
+        assert_eq!(table.values().count(), 15);
+        assert_eq!((table.remove(20), table.remove(20), table.remove(65_535)), (Some('u'), None, Some('z')));
+        assert_eq!(table.get(20), None);
+    }
+}
