@@ -119,18 +119,20 @@ fn transfer_encode(count: u64) {
 
 fn disposition_encode(count: u64) {
     let mut out = Vec::with_capacity(4096);
+    let disposition = disposition();
     for _ in 0..count {
         out.clear();
-        black_box(&disposition()).encode_frame(&mut out, 0);
+        black_box(&disposition).encode_frame(&mut out, 0);
         black_box(&out);
     }
 }
 
 fn flow_encode(count: u64) {
     let mut out = Vec::with_capacity(4096);
+    let flow = flow();
     for _ in 0..count {
         out.clear();
-        black_box(&flow()).encode_frame(&mut out, 0);
+        black_box(&flow).encode_frame(&mut out, 0);
         black_box(&out);
     }
 }

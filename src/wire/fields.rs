@@ -6,7 +6,6 @@ use super::value::{ascii, code, utf8, Array, Reader, Value};
 use super::{descriptor, encode, WireError};
 
 /// Reads a descriptor, number or symbol. None: one that the specification doesn't have.
-#[inline(always)]
 pub(super) fn read_descriptor(reader: &mut Reader<'_>) -> Result<Option<u64>, WireError> {
     match *reader.rest() {
         [code::DESCRIBED, code::SMALL_ULONG, number, ..] => {
@@ -38,10 +37,12 @@ pub(super) fn expect_descriptor(reader: &mut Reader<'_>, due: u64, name: &'stati
     }
 }
 
-/// What is left of a list's fields. A field behind the last one sent reads as absent, like a null.
+/// A list's fields, read in order. A field behind the last one sent reads as absent, like a null.
 pub(super) struct Fields<'a> {
-    reader: Reader<'a>,
-    left: u32,
+    rest: &'a [u8],
+    count: u32,
+    /// Fields read so far.
+    index: u32,
 }
 
 #[cold]
@@ -58,15 +59,14 @@ fn wrong_type(field: &'static str, rest: &[u8]) -> WireError {
 
 impl<'a> Fields<'a> {
     /// Reads a list's constructor, size and count.
-    #[inline(always)]
     pub fn open(reader: &mut Reader<'a>, name: &'static str) -> Result<Fields<'a>, WireError> {
-        let (left, body) = match reader.byte()? {
+        let (count, rest) = match reader.byte()? {
             code::LIST8 => reader.compound(false)?,
             code::LIST32 => reader.compound(true)?,
             code::LIST0 => (0, &[][..]),
             constructor => return Err(WireError::WrongType { field: name, constructor }),
         };
-        Ok(Fields { reader: Reader::new(body), left })
+        Ok(Fields { rest, count, index: 0 })
     }
 
     /// Opens a whole described list.
@@ -80,84 +80,79 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    #[inline(always)]
     pub fn at_end(&self) -> bool {
-        self.left == 0
+        self.count <= self.index
     }
 
     /// Every field was read: nothing may be left, of fields or of bytes.
-    #[inline(always)]
     pub fn finish(self, name: &'static str) -> Result<(), WireError> {
-        if self.left != 0 {
+        if self.count > self.index {
             return Err(WireError::TooManyFields(name));
         }
-        if !self.reader.is_empty() {
+        if !self.rest.is_empty() {
             return Err(WireError::BadSize);
         }
         Ok(())
     }
 
-    /// Counts one field off; false where there is none, or a null.
-    #[inline(always)]
-    fn next(&mut self) -> Result<bool, WireError> {
-        if self.left == 0 {
-            return Ok(false);
-        }
-        self.left -= 1;
-        if self.reader.rest().first() == Some(&code::NULL) {
-            self.reader.byte()?;
-            return Ok(false);
-        }
-        Ok(true)
+    /// Goes on to the next field; false where none was sent.
+    fn next(&mut self) -> bool {
+        let index = self.index;
+        self.index += 1;
+        self.count > index
     }
 
-    #[inline(always)]
-    fn advance(&mut self, rest: &'a [u8]) {
-        self.reader = Reader::new(rest);
+    /// Goes on to the next field; false where none was sent, or a null.
+    fn next_value(&mut self) -> bool {
+        if !self.next() {
+            return false;
+        }
+        match *self.rest {
+            [code::NULL, ref rest @ ..] => {
+                self.rest = rest;
+                false
+            }
+            _ => true,
+        }
     }
 
-    #[inline(always)]
     pub fn uint(&mut self, field: &'static str) -> Result<Option<u32>, WireError> {
-        if self.left == 0 {
+        if !self.next() {
             return Ok(None);
         }
-        self.left -= 1;
-        let (value, rest) = match *self.reader.rest() {
-            [code::SMALL_UINT, value, ref rest @ ..] => (Some(value.into()), rest),
+        let (value, rest) = match *self.rest {
             [code::UINT, a, b, c, d, ref rest @ ..] => (Some(u32::from_be_bytes([a, b, c, d])), rest),
+            [code::SMALL_UINT, value, ref rest @ ..] => (Some(value.into()), rest),
             [code::UINT0, ref rest @ ..] => (Some(0), rest),
             [code::NULL, ref rest @ ..] => (None, rest),
             ref other => return Err(wrong_type(field, other)),
         };
-        self.advance(rest);
+        self.rest = rest;
         Ok(value)
     }
 
-    #[inline(always)]
     pub fn boolean(&mut self, field: &'static str) -> Result<Option<bool>, WireError> {
-        if self.left == 0 {
+        if !self.next() {
             return Ok(None);
         }
-        self.left -= 1;
-        let (value, rest) = match *self.reader.rest() {
+        let (value, rest) = match *self.rest {
             [code::TRUE, ref rest @ ..] => (Some(true), rest),
             [code::FALSE, ref rest @ ..] => (Some(false), rest),
-            [code::BOOLEAN, value @ 0..=1, ref rest @ ..] => (Some(value == 1), rest),
             [code::NULL, ref rest @ ..] => (None, rest),
+            [code::BOOLEAN, value @ 0..=1, ref rest @ ..] => (Some(value == 1), rest),
             ref other => return Err(wrong_type(field, other)),
         };
-        self.advance(rest);
+        self.rest = rest;
         Ok(value)
     }
 
-    #[inline(always)]
     pub fn ubyte(&mut self, field: &'static str) -> Result<Option<u8>, WireError> {
-        if !self.next()? {
+        if !self.next_value() {
             return Ok(None);
         }
-        match *self.reader.rest() {
+        match *self.rest {
             [code::UBYTE, value, ref rest @ ..] => {
-                self.advance(rest);
+                self.rest = rest;
                 Ok(Some(value))
             }
             ref other => Err(wrong_type(field, other)),
@@ -165,12 +160,12 @@ impl<'a> Fields<'a> {
     }
 
     pub fn ushort(&mut self, field: &'static str) -> Result<Option<u16>, WireError> {
-        if !self.next()? {
+        if !self.next_value() {
             return Ok(None);
         }
-        match *self.reader.rest() {
+        match *self.rest {
             [code::USHORT, a, b, ref rest @ ..] => {
-                self.advance(rest);
+                self.rest = rest;
                 Ok(Some(u16::from_be_bytes([a, b])))
             }
             ref other => Err(wrong_type(field, other)),
@@ -178,23 +173,25 @@ impl<'a> Fields<'a> {
     }
 
     pub fn ulong(&mut self, field: &'static str) -> Result<Option<u64>, WireError> {
-        if !self.next()? {
+        if !self.next_value() {
             return Ok(None);
         }
-        let start = self.reader.rest();
-        match self.reader.value()? {
-            Value::Ulong(value) => Ok(Some(value)),
-            _ => Err(wrong_type(field, start)),
+        let mut reader = Reader::new(self.rest);
+        match reader.value()? {
+            Value::Ulong(value) => {
+                self.rest = reader.rest();
+                Ok(Some(value))
+            }
+            _ => Err(wrong_type(field, self.rest)),
         }
     }
 
     /// A variable-width value of the given narrow constructor, or the wide one.
-    #[inline(always)]
     fn variable(&mut self, narrow: u8, field: &'static str) -> Result<Option<&'a [u8]>, WireError> {
-        if !self.next()? {
+        if !self.next_value() {
             return Ok(None);
         }
-        let (size, rest) = match *self.reader.rest() {
+        let (size, rest) = match *self.rest {
             [constructor, size, ref rest @ ..] if constructor == narrow => (size as usize, rest),
             [constructor, a, b, c, d, ref rest @ ..] if constructor == narrow + 0x10 => {
                 (u32::from_be_bytes([a, b, c, d]) as usize, rest)
@@ -202,11 +199,10 @@ impl<'a> Fields<'a> {
             ref other => return Err(wrong_type(field, other)),
         };
         let (value, rest) = rest.split_at_checked(size).ok_or(WireError::Truncated)?;
-        self.advance(rest);
+        self.rest = rest;
         Ok(Some(value))
     }
 
-    #[inline(always)]
     pub fn binary(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, WireError> {
         self.variable(code::BINARY8, field)
     }
@@ -219,42 +215,49 @@ impl<'a> Fields<'a> {
         self.variable(code::SYMBOL8, field)?.map(ascii).transpose()
     }
 
+    #[cold]
+    fn checked(&mut self) -> Result<&'a [u8], WireError> {
+        let mut reader = Reader::new(self.rest);
+        let raw = reader.checked()?;
+        self.rest = reader.rest();
+        Ok(raw)
+    }
+
     /// A described value, checked through and kept as it is.
-    #[inline(always)]
     pub fn described(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, WireError> {
-        if !self.next()? {
+        if !self.next_value() {
             return Ok(None);
         }
-        match *self.reader.rest() {
+        match *self.rest {
             // A state without fields, the usual one.
             [code::DESCRIBED, code::SMALL_ULONG, _, code::LIST0, ref rest @ ..] => {
-                let state = &self.reader.rest()[..4];
-                self.advance(rest);
+                let state = &self.rest[..4];
+                self.rest = rest;
                 Ok(Some(state))
             }
-            [code::DESCRIBED, ..] => self.reader.checked().map(Some),
+            [code::DESCRIBED, ..] => self.checked().map(Some),
             ref other => Err(wrong_type(field, other)),
         }
     }
 
     /// A map, checked through and kept as it is.
     pub fn map(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, WireError> {
-        if !self.next()? {
+        if !self.next_value() {
             return Ok(None);
         }
-        match self.reader.rest().first() {
-            Some(&(code::MAP8 | code::MAP32)) => self.reader.checked().map(Some),
-            _ => Err(wrong_type(field, self.reader.rest())),
+        match self.rest.first() {
+            Some(&(code::MAP8 | code::MAP32)) => self.checked().map(Some),
+            _ => Err(wrong_type(field, self.rest)),
         }
     }
 
     /// One symbol, or an array of them.
     pub fn symbols(&mut self, field: &'static str) -> Result<Symbols<'a>, WireError> {
-        if !self.next()? {
+        if !self.next_value() {
             return Ok(Symbols::NONE);
         }
-        let start = self.reader.rest();
-        let raw = self.reader.checked()?;
+        let start = self.rest;
+        let raw = self.checked()?;
         Symbols::parse(raw).ok_or_else(|| wrong_type(field, start))
     }
 }

@@ -20,6 +20,7 @@ mod fields;
 pub mod frame;
 pub mod message;
 pub mod performative;
+mod quick;
 pub mod sasl;
 mod spare;
 pub mod state;

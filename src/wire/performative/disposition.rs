@@ -3,8 +3,8 @@
 use super::Role;
 use crate::wire::fields::{Fields, FieldsWriter};
 use crate::wire::frame;
+use crate::wire::quick::Quick;
 use crate::wire::spare::Spare;
-use crate::wire::value::Reader;
 use crate::wire::{descriptor, WireError};
 
 /// A new state of one delivery, or of a row of them.
@@ -26,9 +26,33 @@ const NARROW_BYTES_MAX: usize = 200;
 const FIXED_BYTES_MAX: usize = 24;
 
 impl<'a> Disposition<'a> {
-    #[inline(always)]
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Disposition<'a>, WireError> {
-        let mut fields = Fields::open(reader, "disposition")?;
+    /// Reads the usual encodings into a default disposition and gives its length; None for any other.
+    #[inline(never)]
+    pub(super) fn quick(&mut self, body: &'a [u8]) -> Option<usize> {
+        let (mut fields, end) = Quick::open(body)?;
+        self.role = Role::from_bool(fields.boolean()?);
+        fields.uint(&mut self.first)?;
+        if fields.has(2) {
+            fields.optional_uint(&mut self.last)?;
+        }
+        if fields.has(3) {
+            fields.flag(&mut self.settled)?;
+        }
+        if fields.has(4) {
+            fields.optional_state(&mut self.state)?;
+        }
+        if fields.has(5) {
+            fields.flag(&mut self.batchable)?;
+        }
+        // Of fewer than two fields the bytes would not have sufficed; their count has to say so as well.
+        if !fields.has(1) {
+            return None;
+        }
+        fields.finish(6)?;
+        Some(end)
+    }
+
+    pub(super) fn read(mut fields: Fields<'a>) -> Result<Disposition<'a>, WireError> {
         let disposition = Disposition {
             role: Role::from_bool(fields.boolean("role")?.ok_or(WireError::Missing("role"))?),
             first: fields.uint("first")?.ok_or(WireError::Missing("first"))?,

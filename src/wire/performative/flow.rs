@@ -2,8 +2,8 @@
 
 use crate::wire::fields::{Fields, FieldsWriter};
 use crate::wire::frame;
+use crate::wire::quick::Quick;
 use crate::wire::spare::Spare;
-use crate::wire::value::Reader;
 use crate::wire::{descriptor, WireError};
 
 /// A session's windows and, with a handle, a link's credit.
@@ -27,25 +27,54 @@ pub struct Flow<'a> {
 const BYTES_MAX: usize = 56;
 
 impl<'a> Flow<'a> {
-    #[inline(always)]
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Flow<'a>, WireError> {
-        let mut fields = Fields::open(reader, "flow")?;
-        let mut flow = Flow {
+    /// Reads the usual encodings into a default flow and gives its length; None for any other.
+    #[inline(never)]
+    pub(super) fn quick(&mut self, body: &'a [u8]) -> Option<usize> {
+        let (mut fields, end) = Quick::open(body)?;
+        if !fields.has(3) {
+            return None;
+        }
+        fields.optional_uint(&mut self.next_incoming_id)?;
+        fields.uint(&mut self.incoming_window)?;
+        fields.uint(&mut self.next_outgoing_id)?;
+        fields.uint(&mut self.outgoing_window)?;
+        if fields.has(6) {
+            fields.optional_uint(&mut self.handle)?;
+            fields.optional_uint(&mut self.delivery_count)?;
+            fields.optional_uint(&mut self.link_credit)?;
+            if fields.has(7) {
+                fields.optional_uint(&mut self.available)?;
+            }
+            if fields.has(8) {
+                fields.flag(&mut self.drain)?;
+            }
+            if fields.has(9) {
+                fields.flag(&mut self.echo)?;
+            }
+            if fields.has(10) {
+                fields.null()?;
+            }
+        } else if fields.has(4) {
+            return None;
+        }
+        fields.finish(11)?;
+        Some(end)
+    }
+
+    pub(super) fn read(mut fields: Fields<'a>) -> Result<Flow<'a>, WireError> {
+        let flow = Flow {
             next_incoming_id: fields.uint("next-incoming-id")?,
             incoming_window: fields.uint("incoming-window")?.ok_or(WireError::Missing("incoming-window"))?,
             next_outgoing_id: fields.uint("next-outgoing-id")?.ok_or(WireError::Missing("next-outgoing-id"))?,
             outgoing_window: fields.uint("outgoing-window")?.ok_or(WireError::Missing("outgoing-window"))?,
-            ..Flow::default()
+            handle: fields.uint("handle")?,
+            delivery_count: fields.uint("delivery-count")?,
+            link_credit: fields.uint("link-credit")?,
+            available: fields.uint("available")?,
+            drain: fields.boolean("drain")?.unwrap_or_default(),
+            echo: fields.boolean("echo")?.unwrap_or_default(),
+            properties: fields.map("properties")?,
         };
-        if !fields.at_end() {
-            flow.handle = fields.uint("handle")?;
-            flow.delivery_count = fields.uint("delivery-count")?;
-            flow.link_credit = fields.uint("link-credit")?;
-            flow.available = fields.uint("available")?;
-            flow.drain = fields.boolean("drain")?.unwrap_or_default();
-            flow.echo = fields.boolean("echo")?.unwrap_or_default();
-            flow.properties = fields.map("properties")?;
-        }
         fields.finish("flow")?;
         Ok(flow)
     }

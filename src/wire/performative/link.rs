@@ -26,7 +26,6 @@ pub enum ReceiverSettleMode {
 }
 
 impl ReceiverSettleMode {
-    #[inline(always)]
     pub(super) fn read(fields: &mut Fields<'_>) -> Result<Option<ReceiverSettleMode>, WireError> {
         match fields.ubyte("rcv-settle-mode")? {
             None => Ok(None),

@@ -18,7 +18,7 @@ pub use session::{Begin, End};
 pub use transfer::Transfer;
 
 use super::fields::{read_descriptor, Fields};
-use super::value::Reader;
+use super::value::{code, Reader};
 use super::{descriptor, WireError};
 
 /// An AMQP frame's performative.
@@ -66,31 +66,50 @@ impl<'a> Performative<'a> {
     /// begins there. That only a transfer has one is for the caller to hold.
     #[inline]
     pub fn decode(body: &'a [u8]) -> Result<(Performative<'a>, usize), WireError> {
-        let mut reader = Reader::new(body);
-        let performative = match read_descriptor(&mut reader)? {
-            Some(descriptor::TRANSFER) => Performative::Transfer(Transfer::read(&mut reader)?),
-            Some(descriptor::DISPOSITION) => Performative::Disposition(Disposition::read(&mut reader)?),
-            Some(descriptor::FLOW) => Performative::Flow(Flow::read(&mut reader)?),
-            other => return Self::decode_rare(other, body, reader),
-        };
-        Ok((performative, body.len() - reader.rest().len()))
+        // The hot ones in their usual encodings first.
+        if let [code::DESCRIBED, code::SMALL_ULONG, number, ..] = *body {
+            match number as u64 {
+                descriptor::TRANSFER => {
+                    let mut transfer = Transfer::default();
+                    if let Some(end) = transfer.quick(body) {
+                        return Ok((Performative::Transfer(transfer), end));
+                    }
+                }
+                descriptor::DISPOSITION => {
+                    let mut disposition = Disposition::default();
+                    if let Some(end) = disposition.quick(body) {
+                        return Ok((Performative::Disposition(disposition), end));
+                    }
+                }
+                descriptor::FLOW => {
+                    let mut flow = Flow::default();
+                    if let Some(end) = flow.quick(body) {
+                        return Ok((Performative::Flow(flow), end));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self::decode_any(body)
     }
 
+    /// Any performative in any encoding.
     #[cold]
     #[inline(never)]
-    fn decode_rare(
-        descriptor: Option<u64>,
-        body: &'a [u8],
-        mut reader: Reader<'a>,
-    ) -> Result<(Performative<'a>, usize), WireError> {
-        let fields = |reader: &mut Reader<'a>| Fields::open(reader, "performative");
+    fn decode_any(body: &'a [u8]) -> Result<(Performative<'a>, usize), WireError> {
+        let mut reader = Reader::new(body);
+        let descriptor = read_descriptor(&mut reader)?;
+        let fields = Fields::open(&mut reader, "performative")?;
         let performative = match descriptor {
-            Some(descriptor::OPEN) => Performative::Open(Open::read(fields(&mut reader)?)?),
-            Some(descriptor::BEGIN) => Performative::Begin(Begin::read(fields(&mut reader)?)?),
-            Some(descriptor::ATTACH) => Performative::Attach(Attach::read(fields(&mut reader)?)?),
-            Some(descriptor::DETACH) => Performative::Detach(Detach::read(fields(&mut reader)?)?),
-            Some(descriptor::END) => Performative::End(End::read(fields(&mut reader)?)?),
-            Some(descriptor::CLOSE) => Performative::Close(Close::read(fields(&mut reader)?)?),
+            Some(descriptor::OPEN) => Performative::Open(Open::read(fields)?),
+            Some(descriptor::BEGIN) => Performative::Begin(Begin::read(fields)?),
+            Some(descriptor::ATTACH) => Performative::Attach(Attach::read(fields)?),
+            Some(descriptor::FLOW) => Performative::Flow(Flow::read(fields)?),
+            Some(descriptor::TRANSFER) => Performative::Transfer(Transfer::read(fields)?),
+            Some(descriptor::DISPOSITION) => Performative::Disposition(Disposition::read(fields)?),
+            Some(descriptor::DETACH) => Performative::Detach(Detach::read(fields)?),
+            Some(descriptor::END) => Performative::End(End::read(fields)?),
+            Some(descriptor::CLOSE) => Performative::Close(Close::read(fields)?),
             _ => return Err(WireError::WrongDescriptor("performative")),
         };
         Ok((performative, body.len() - reader.rest().len()))

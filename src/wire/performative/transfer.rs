@@ -3,8 +3,9 @@
 use super::ReceiverSettleMode;
 use crate::wire::fields::{Fields, FieldsWriter};
 use crate::wire::frame;
+use crate::wire::quick::Quick;
 use crate::wire::spare::Spare;
-use crate::wire::value::{code, Reader};
+use crate::wire::value::code;
 use crate::wire::{descriptor, WireError};
 
 /// A delivery, or a part of one; its payload follows.
@@ -30,25 +31,82 @@ const NARROW_BYTES_MAX: usize = 200;
 const FIXED_BYTES_MAX: usize = 48;
 
 impl<'a> Transfer<'a> {
+    /// Reads the usual encodings into a default transfer and gives its length; None for any other.
+    #[inline(never)]
+    pub(super) fn quick(&mut self, body: &'a [u8]) -> Option<usize> {
+        let (mut fields, end) = Quick::open(body)?;
+        if fields.has(5) {
+            fields.uint(&mut self.handle)?;
+            fields.optional_uint(&mut self.delivery_id)?;
+            fields.optional_binary(&mut self.delivery_tag)?;
+            fields.optional_zero(&mut self.message_format)?;
+            fields.optional_boolean(&mut self.settled)?;
+            fields.flag(&mut self.more)?;
+            if fields.has(6) {
+                self.quick_rare(&mut fields)?;
+            }
+        } else {
+            self.quick_short(&mut fields)?;
+        }
+        fields.finish(11)?;
+        Some(end)
+    }
+
+    /// Up to five fields.
     #[inline(always)]
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Transfer<'a>, WireError> {
-        let mut fields = Fields::open(reader, "transfer")?;
-        let mut transfer = Transfer {
+    fn quick_short(&mut self, fields: &mut Quick<'a>) -> Option<()> {
+        if !fields.has(0) {
+            return None;
+        }
+        fields.uint(&mut self.handle)?;
+        if fields.has(1) {
+            fields.optional_uint(&mut self.delivery_id)?;
+        }
+        if fields.has(2) {
+            fields.optional_binary(&mut self.delivery_tag)?;
+        }
+        if fields.has(3) {
+            fields.optional_zero(&mut self.message_format)?;
+        }
+        if fields.has(4) {
+            fields.optional_boolean(&mut self.settled)?;
+        }
+        Some(())
+    }
+
+    /// The fields behind `more`.
+    #[inline(always)]
+    fn quick_rare(&mut self, fields: &mut Quick<'a>) -> Option<()> {
+        fields.null()?;
+        if fields.has(7) {
+            fields.optional_state(&mut self.state)?;
+        }
+        if fields.has(8) {
+            fields.flag(&mut self.resume)?;
+        }
+        if fields.has(9) {
+            fields.flag(&mut self.aborted)?;
+        }
+        if fields.has(10) {
+            fields.flag(&mut self.batchable)?;
+        }
+        Some(())
+    }
+
+    pub(super) fn read(mut fields: Fields<'a>) -> Result<Transfer<'a>, WireError> {
+        let transfer = Transfer {
             handle: fields.uint("handle")?.ok_or(WireError::Missing("handle"))?,
             delivery_id: fields.uint("delivery-id")?,
             delivery_tag: fields.binary("delivery-tag")?,
             message_format: fields.uint("message-format")?,
             settled: fields.boolean("settled")?,
             more: fields.boolean("more")?.unwrap_or_default(),
-            ..Transfer::default()
+            rcv_settle_mode: ReceiverSettleMode::read(&mut fields)?,
+            state: fields.described("state")?,
+            resume: fields.boolean("resume")?.unwrap_or_default(),
+            aborted: fields.boolean("aborted")?.unwrap_or_default(),
+            batchable: fields.boolean("batchable")?.unwrap_or_default(),
         };
-        if !fields.at_end() {
-            transfer.rcv_settle_mode = ReceiverSettleMode::read(&mut fields)?;
-            transfer.state = fields.described("state")?;
-            transfer.resume = fields.boolean("resume")?.unwrap_or_default();
-            transfer.aborted = fields.boolean("aborted")?.unwrap_or_default();
-            transfer.batchable = fields.boolean("batchable")?.unwrap_or_default();
-        }
         fields.finish("transfer")?;
         Ok(transfer)
     }
