@@ -74,6 +74,15 @@ pub struct Dispatch {
     pub deliveries_out: u64,
 }
 
+/// Sees to it that an engine has a buffer to write to.
+#[inline]
+fn lend(peer: &mut Peer, outputs: &mut Vec<Transmit>) {
+    if peer.engine.needs_output() {
+        let buffer = outputs.pop();
+        peer.engine.give_output(buffer.unwrap_or_else(|| Transmit::with_capacity(OUTPUT_BYTES, OUTPUT_RANGES)));
+    }
+}
+
 /// A peer by its id, borrowed from the table alone so that the router stays free.
 #[inline]
 fn find(peers: &mut [Option<Box<Peer>>], id: ConnectionId) -> Option<&mut Peer> {
@@ -107,10 +116,7 @@ impl Dispatch {
     #[inline]
     fn engine(&mut self, id: ConnectionId) -> Option<&mut Engine> {
         let peer = find(&mut self.peers, id)?;
-        if peer.engine.needs_output() {
-            let buffer = self.outputs.pop();
-            peer.engine.give_output(buffer.unwrap_or_else(|| Transmit::with_capacity(OUTPUT_BYTES, OUTPUT_RANGES)));
-        }
+        lend(peer, &mut self.outputs);
         if !peer.pending {
             peer.pending = true;
             self.pending.push(id);
@@ -120,6 +126,9 @@ impl Dispatch {
 
     /// Drains an engine's events into the router.
     fn pump(&mut self, id: ConnectionId, now: Time) {
+        if let Some(peer) = find(&mut self.peers, id) {
+            lend(peer, &mut self.outputs);
+        }
         while let Some(peer) = find(&mut self.peers, id) {
             let Some(event) = peer.engine.poll_event() else { break };
             self.event(id, event, now);
@@ -605,9 +614,13 @@ impl Dispatch {
     pub fn poll_transmit(&mut self, id: ConnectionId) -> Option<Transmit> {
         let peer = find(&mut self.peers, id)?;
         let transmit = peer.engine.poll_transmit();
-        if peer.engine.has_work() && !peer.pending {
-            peer.pending = true;
-            self.pending.push(id);
+        if peer.engine.has_work() {
+            if !peer.pending {
+                peer.pending = true;
+                self.pending.push(id);
+            }
+        } else if let Some(unused) = peer.engine.reclaim_output() {
+            self.outputs.push(unused);
         }
         if self.trace {
             self.drain_trace(id);

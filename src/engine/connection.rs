@@ -288,6 +288,11 @@ impl Engine {
         }
     }
 
+    /// Takes a lent buffer back that nothing was written to, so that an engine at rest holds none.
+    pub fn reclaim_output(&mut self) -> Option<Transmit> {
+        (self.output.is_empty() && !self.needs_output()).then(|| std::mem::take(&mut self.output))
+    }
+
     pub fn set_trace(&mut self, on: bool) {
         self.trace = on.then(Box::default);
     }
