@@ -1,7 +1,7 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Three messages from a sender to a receiver, through the router; then a request and its reply.
 
-    python3 examples/hello.py [HOST:PORT]
+    examples/hello.py [HOST:PORT]
 
 It needs Debian's python3-qpid-proton. Sender and receiver meet at an address that nobody declared: the router
 has no queues, so the sender may send once the receiver takes messages, and "accepted" is the receiver's word.

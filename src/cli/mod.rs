@@ -111,7 +111,7 @@ fn how_to_try(places: &[SocketAddr]) -> String {
     let places: Vec<String> = places.iter().map(SocketAddr::to_string).collect();
     format!(
         "ringway {} listens on {} for AMQP 1.0, SASL ANONYMOUS or none.\n\
-         Try it from another terminal: python3 examples/hello.py   (it needs python3-qpid-proton)\n\
+         Try it from another terminal: examples/hello.py (it needs Debian's python3-qpid-proton).\n\
          Stop it with Ctrl-C. A configuration of your own: ringway -c FILE\n",
         env!("CARGO_PKG_VERSION"),
         places.join(", ")

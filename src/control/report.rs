@@ -42,6 +42,21 @@ impl<T: fmt::Display> fmt::Display for Or<'_, T> {
     }
 }
 
+/// The peer's product and version, as far as its open has them.
+struct Properties<'a>(&'a Option<String>, &'a Option<String>);
+
+impl fmt::Display for Properties<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for (key, value) in [("product", self.0), ("version", self.1)] {
+            if let Some(value) = value {
+                map.entry(&format_args!(":{key}"), value);
+            }
+        }
+        map.finish()
+    }
+}
+
 struct Ended<'a>(&'a Option<Box<RemoteError>>);
 
 impl fmt::Display for Ended<'_> {
@@ -140,12 +155,11 @@ impl Reporter {
             Level::Info,
             format_args!(
                 "[C{connection}] Connection Opened: dir=in host={} vhost= encrypted=no auth={} user={} \
-                 container_id={container_id} props={{product={} version={}}}",
+                 container_id={container_id} props={}",
                 Or(&known.peer, "?"),
                 Or(&known.mechanism, "no"),
                 Or(&known.user, "(null)"),
-                Or(product, ""),
-                Or(version, ""),
+                Properties(product, version),
             ),
         );
     }
@@ -239,7 +253,12 @@ mod tests {
                 user: Some("anonymous".to_string()),
                 accepted: true,
             },
-            Report::ConnectionOpened { connection, container_id: "c".to_string(), product: none(), version: none() },
+            Report::ConnectionOpened {
+                connection,
+                container_id: "c".to_string(),
+                product: Some("p".to_string()),
+                version: none(),
+            },
             Report::LinkAttached {
                 connection,
                 name: "l".to_string(),
@@ -254,7 +273,7 @@ mod tests {
             [
                 "SERVER (debug) [C7] Accepted connection to 127.0.0.1:5672 from 127.0.0.1:40000",
                 "ROUTER_CORE (info) [C7] Connection Opened: dir=in host=127.0.0.1:40000 vhost= encrypted=no \
-                 auth=ANONYMOUS user=anonymous container_id=c props={product= version=}",
+                 auth=ANONYMOUS user=anonymous container_id=c props={:product: \"p\"}",
                 "ROUTER_CORE (info) [C7][L1] Link attached: dir=out source={a} target={<none>} name=l",
                 "ROUTER_CORE (info) [C7][L2] Link attached: dir=in source={<none>} target={<none>} name=m",
                 "SERVER (debug) [C7] Connection Closed",
