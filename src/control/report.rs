@@ -3,6 +3,7 @@
 use super::log::Log;
 use crate::dispatch;
 use crate::engine::RemoteError;
+use crate::ids::LinkId;
 use crate::link::Direction;
 use crate::log::{Level, Module};
 use crate::shard::Report;
@@ -20,7 +21,6 @@ pub struct Reporter {
     /// Where each listener listens, by its number.
     places: Vec<SocketAddr>,
     connections: BTreeMap<u64, Connection>,
-    next_link: u64,
 }
 
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl fmt::Display for Ended<'_> {
 
 impl Reporter {
     pub fn new(log: Log, places: Vec<SocketAddr>) -> Reporter {
-        Reporter { log, places, connections: BTreeMap::new(), next_link: 1 }
+        Reporter { log, places, connections: BTreeMap::new() }
     }
 
     #[track_caller]
@@ -94,16 +94,16 @@ impl Reporter {
             Report::Authenticated { connection, mechanism, user, accepted } => {
                 self.authenticated(connection, mechanism, user, accepted)
             }
-            Report::ConnectionOpened { connection, container_id, product, version } => {
-                self.opened(connection, &container_id, &product, &version)
+            Report::ConnectionOpened { connection, container_id, hostname, product, version } => {
+                self.opened(connection, &container_id, &hostname, Properties(&product, &version))
             }
             Report::ConnectionClosed { connection, error } => {
                 self.connections.remove(&connection);
                 let level = if error.is_some() { Level::Info } else { Level::Debug };
                 self.line(Module::Server, level, format_args!("[C{connection}] Connection Closed{}", Ended(&error)));
             }
-            Report::LinkAttached { connection, name, address, direction } => {
-                self.attached(connection, &name, &address, direction)
+            Report::LinkAttached { connection, link, name, address, direction } => {
+                self.attached(connection, link, &name, &address, direction)
             }
             Report::LinkRefused { connection, name, address, direction, condition } => self.line(
                 Module::RouterCore,
@@ -114,10 +114,10 @@ impl Reporter {
                     Or(&address, "<none>"),
                 ),
             ),
-            Report::LinkDetached { connection, error } => self.line(
+            Report::LinkDetached { connection, link, error } => self.line(
                 Module::RouterCore,
                 Level::Info,
-                format_args!("[C{connection}] Link detached{}", Ended(&error)),
+                format_args!("[C{connection}][L{}] Link detached{}", link_number(link), Ended(&error)),
             ),
             Report::Trace { connection, line } => {
                 self.line(Module::Protocol, Level::Trace, format_args!("[C{connection}]:{line}"))
@@ -147,26 +147,25 @@ impl Reporter {
         }
     }
 
-    fn opened(&mut self, connection: u64, container_id: &str, product: &Option<String>, version: &Option<String>) {
+    fn opened(&mut self, connection: u64, container_id: &str, hostname: &Option<String>, properties: Properties<'_>) {
         let unknown = Connection::default();
         let known = self.connections.get(&connection).unwrap_or(&unknown);
         self.log.write(
             Module::RouterCore,
             Level::Info,
             format_args!(
-                "[C{connection}] Connection Opened: dir=in host={} vhost= encrypted=no auth={} user={} \
-                 container_id={container_id} props={}",
+                "[C{connection}] Connection Opened: dir=in host={} vhost={} encrypted=no auth={} user={} \
+                 container_id={container_id} props={properties}",
                 Or(&known.peer, "?"),
+                Or(hostname, ""),
                 Or(&known.mechanism, "no"),
                 Or(&known.user, "(null)"),
-                Properties(product, version),
             ),
         );
     }
 
-    fn attached(&mut self, connection: u64, name: &str, address: &Option<String>, direction: Direction) {
-        let link = self.next_link;
-        self.next_link += 1;
+    fn attached(&mut self, connection: u64, link: LinkId, name: &str, address: &Option<String>, direction: Direction) {
+        let link = link_number(link);
         let address = Or(address, "<none>");
         // The router's end of the link has the address: a consumer's source, a sender's target.
         let text = match direction {
@@ -205,6 +204,11 @@ impl Reporter {
     pub fn deaf(&mut self, error: &io::Error) {
         self.line(Module::Error, Level::Error, format_args!("The shard's reports can't be read: {error}"));
     }
+}
+
+/// `[Ln]`: counted from 1, and no other link's before four thousand million more.
+fn link_number(link: LinkId) -> u32 {
+    link.generation.wrapping_add(1)
 }
 
 fn word(direction: Direction) -> &'static str {
@@ -256,26 +260,36 @@ mod tests {
             Report::ConnectionOpened {
                 connection,
                 container_id: "c".to_string(),
+                hostname: Some("h".to_string()),
                 product: Some("p".to_string()),
                 version: none(),
             },
             Report::LinkAttached {
                 connection,
+                link: LinkId { index: 0, generation: 0 },
                 name: "l".to_string(),
                 address: Some("a".to_string()),
                 direction: Direction::Outgoing,
             },
-            Report::LinkAttached { connection, name: "m".to_string(), address: None, direction: Direction::Incoming },
+            Report::LinkAttached {
+                connection,
+                link: LinkId { index: 1, generation: 1 },
+                name: "m".to_string(),
+                address: None,
+                direction: Direction::Incoming,
+            },
+            Report::LinkDetached { connection, link: LinkId { index: 1, generation: 1 }, error: None },
             Report::ConnectionClosed { connection, error: None },
         ]);
         assert_eq!(
             written,
             [
                 "SERVER (debug) [C7] Accepted connection to 127.0.0.1:5672 from 127.0.0.1:40000",
-                "ROUTER_CORE (info) [C7] Connection Opened: dir=in host=127.0.0.1:40000 vhost= encrypted=no \
+                "ROUTER_CORE (info) [C7] Connection Opened: dir=in host=127.0.0.1:40000 vhost=h encrypted=no \
                  auth=ANONYMOUS user=anonymous container_id=c props={:product: \"p\"}",
                 "ROUTER_CORE (info) [C7][L1] Link attached: dir=out source={a} target={<none>} name=l",
                 "ROUTER_CORE (info) [C7][L2] Link attached: dir=in source={<none>} target={<none>} name=m",
+                "ROUTER_CORE (info) [C7][L2] Link detached",
                 "SERVER (debug) [C7] Connection Closed",
             ]
         );

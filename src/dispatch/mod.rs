@@ -252,6 +252,7 @@ impl Dispatch {
         self.report(Report::ConnectionOpened {
             connection,
             container_id: open.container_id,
+            hostname: open.hostname,
             product: open.product,
             version: open.version,
         });
@@ -287,8 +288,9 @@ impl Dispatch {
                 if let Some(peer) = find(&mut self.peers, id) {
                     peer.links.insert(link);
                 }
+                let link = attached.link;
                 let address = attached.dynamic_address.or(address);
-                self.report(Report::LinkAttached { connection, name, address, direction });
+                self.report(Report::LinkAttached { connection, link, name, address, direction });
             }
             Err(fault) => {
                 engine.refuse_link(link, &fault);
@@ -315,7 +317,7 @@ impl Dispatch {
     ) {
         self.router.link_ended(token, closed, now);
         if let Some(connection) = find(&mut self.peers, id).map(|peer| peer.number) {
-            self.report(Report::LinkDetached { connection, error });
+            self.report(Report::LinkDetached { connection, link: token, error });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Facts about connections and links, for whoever logs. Facts, not text.
 
 use crate::engine::RemoteError;
+use crate::ids::LinkId;
 use crate::link::Direction;
 
 /// `connection` is what `accepted` gave.
@@ -9,6 +10,7 @@ pub enum Report {
     ConnectionOpened {
         connection: u64,
         container_id: String,
+        hostname: Option<String>,
         product: Option<String>,
         version: Option<String>,
     },
@@ -24,8 +26,10 @@ pub enum Report {
         user: Option<String>,
         accepted: bool,
     },
+    /// `link`: the router's; its generation is never another link's.
     LinkAttached {
         connection: u64,
+        link: LinkId,
         name: String,
         address: Option<String>,
         direction: Direction,
@@ -39,6 +43,7 @@ pub enum Report {
     },
     LinkDetached {
         connection: u64,
+        link: LinkId,
         error: Option<Box<RemoteError>>,
     },
     /// A frame, readable. Only when asked for.
