@@ -21,10 +21,27 @@ pub use output::*;
 pub mod threshold;
 pub mod treatment;
 
+mod address;
+mod arrival;
+mod assign;
+mod attach;
+mod connection;
+mod counters;
+mod credit_flow;
+mod delivery;
+mod invariants;
+mod link;
+mod loss;
+mod multicast;
+mod name;
 mod router;
 mod rules;
 mod settings;
+mod settle;
+mod table;
 
+pub use counters::Counters;
+pub use name::normalise;
 pub use router::{Arrival, Attach, Attached, Router};
 pub use rules::{AddressRules, RuleError};
 pub use settings::{AddressAttributes, AddressMatch, AddressRule, FlowControl, Marks, RouterSettings, Treatment};

@@ -1,11 +1,22 @@
-//! The router's inputs and outputs.
+//! The router: its state, its inputs as methods, and `poll_output`.
+//!
+//! What the inputs do is in files by the noun: `attach`, `arrival`, `assign`, `settle`, `multicast`,
+//! `credit_flow`, `loss`.
 
-use crate::ids::{ConnectionId, DeliveryId, LinkId, Port, SessionNumber, WireDelivery};
+use crate::arena::Arena;
+use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId, Port, SessionNumber, WireDelivery};
+use crate::limits;
 use crate::link::{Direction, ReceiverSettleMode, SenderSettleMode, Terminus};
-use crate::outcome::{Fault, State};
-use crate::payload::Payload;
+use crate::payload::{Packer, Payload, Pool};
+use crate::routing::address::Address;
+use crate::routing::connection::Connections;
+use crate::routing::counters::Counters;
+use crate::routing::delivery::Deliveries;
+use crate::routing::link::Link;
+use crate::routing::name::TemporaryNames;
 use crate::routing::output::Output;
 use crate::routing::settings::RouterSettings;
+use crate::routing::table::AddressTable;
 use crate::time::Time;
 use std::collections::VecDeque;
 
@@ -45,99 +56,124 @@ pub struct Arrival<'a> {
     pub to: Option<&'a str>,
 }
 
+/// A `Send`, `SendMore` or `SendAbort` that was polled, before it is known whether the engine took all of it.
+pub(super) struct Polled {
+    pub link: LinkId,
+    pub delivery: DeliveryId,
+    /// All payload of the delivery is handed on with it.
+    pub complete: bool,
+}
+
+/// Payload bytes of one session that have left the router and that its engine hasn't heard of.
+pub(super) struct Released {
+    pub connection: ConnectionId,
+    pub session: SessionNumber,
+    pub bytes: usize,
+}
+
 /// The routing of one shard.
 pub struct Router {
-    settings: RouterSettings,
-    outputs: VecDeque<Output>,
+    pub(super) settings: RouterSettings,
+    pub(super) table: AddressTable,
+    pub(super) addresses: Arena<AddressId, Address>,
+    pub(super) links: Arena<LinkId, Link>,
+    pub(super) deliveries: Deliveries,
+    pub(super) connections: Connections,
+    pub(super) temporary_names: TemporaryNames,
+    pub(super) packer: Packer,
+    pub(super) totals: Counters,
+    /// Commands in the order in which they were decided.
+    pub(super) outputs: VecDeque<Output>,
+    /// Addresses where a delivery may find a consumer, or a drain its answer.
+    pub(super) work: VecDeque<AddressId>,
+    /// Senders whose credit is to be looked at.
+    pub(super) dirty: Vec<LinkId>,
+    pub(super) polled: Option<Polled>,
+    pub(super) released: Option<Released>,
 }
+
+/// Free chunks that the packer's pool keeps.
+const PACKER_CHUNKS_KEPT: usize = 4;
 
 impl Router {
     pub fn new(settings: RouterSettings, _now: Time) -> Router {
-        Router { settings, outputs: VecDeque::new() }
+        Router {
+            table: AddressTable::new(settings.seed),
+            temporary_names: TemporaryNames::new(settings.seed),
+            settings,
+            addresses: Arena::new(),
+            links: Arena::new(),
+            deliveries: Deliveries::default(),
+            connections: Connections::default(),
+            packer: Packer::new(Pool::new(limits::CHUNK_BYTES, PACKER_CHUNKS_KEPT)),
+            totals: Counters::default(),
+            outputs: VecDeque::new(),
+            work: VecDeque::new(),
+            dirty: Vec::new(),
+            polled: None,
+            released: None,
+        }
     }
 
     // ── getters ──
-
-    /// Whether a sender's link names no address, so that each message has its own (`Arrival::to`).
-    pub fn is_anonymous(&self, _link: LinkId) -> bool {
-        false
-    }
 
     pub fn settings(&self) -> &RouterSettings {
         &self.settings
     }
 
-    // ── what happened ──
+    /// Whether a sender's link names no address, so that each message has its own (`Arrival::to`).
+    #[inline]
+    pub fn is_anonymous(&self, link: LinkId) -> bool {
+        self.links.get(link).is_some_and(|link| link.address.is_none())
+    }
+
+    /// Where a link is.
+    #[inline]
+    pub fn port(&self, link: LinkId) -> Option<Port> {
+        self.links.get(link).map(|link| link.port)
+    }
+
+    /// What became of all deliveries since the start.
+    pub fn totals(&self) -> &Counters {
+        &self.totals
+    }
+
+    pub fn link_counters(&self, link: LinkId) -> Option<&Counters> {
+        self.links.get(link).map(|link| &link.counters)
+    }
+
+    /// An address by the name that a peer would use.
+    pub fn address(&self, text: &str) -> Option<AddressView<'_>> {
+        let name = super::name::parse(text, &self.settings.router_id)?;
+        let address = self.addresses.get(self.table.find(name)?)?;
+        Some(AddressView { address })
+    }
+
+    /// Addresses that somebody uses.
+    pub fn addresses_len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Links, detached ones with deliveries still on their way included.
+    pub fn links_len(&self) -> usize {
+        self.links.len()
+    }
+
+    pub fn connections_len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Deliveries in the router, copies of a multicast message and itself each.
+    pub fn deliveries_len(&self) -> usize {
+        self.deliveries.len()
+    }
+
+    // ── what happened, beside what other files have ──
 
     /// A connection is open. `link_capacity`: its listener's.
-    pub fn connection_opened(&mut self, _connection: ConnectionId, _link_capacity: u32) {}
-
-    /// A connection is over, and all its links with it; nothing is said to it any more.
-    pub fn connection_closed(&mut self, _connection: ConnectionId, _now: Time) {}
-
-    /// A peer attaches a link: accepted with a token for it, or refused.
-    pub fn attach(&mut self, attach: Attach<'_>, _now: Time) -> Result<Attached, Fault> {
-        let _ = attach;
-        Err(Fault::link("amqp:not-implemented", "routing is not there yet"))
+    pub fn connection_opened(&mut self, connection: ConnectionId, link_capacity: u32) {
+        self.connections.open(connection, link_capacity.max(1));
     }
-
-    /// A link is gone, for whatever reason. Unknown ones are ignored.
-    pub fn link_ended(&mut self, _link: LinkId, _closed: bool, _now: Time) {}
-
-    /// A delivery begins. The id, where the router keeps it, is the engine's token for it from now on (before
-    /// the outputs are drained); None: it is done with already, later frames of it are to be dropped, and their
-    /// payload counts as released.
-    pub fn delivery(&mut self, _link: LinkId, _arrival: Arrival<'_>, _now: Time) -> Option<DeliveryId> {
-        None
-    }
-
-    /// A later frame of a delivery.
-    pub fn delivery_more(
-        &mut self,
-        _delivery: DeliveryId,
-        _payload: Payload,
-        _complete: bool,
-        _settled: bool,
-        _now: Time,
-    ) {
-    }
-
-    /// The sender gave up a delivery that it had begun.
-    pub fn delivery_aborted(&mut self, _delivery: DeliveryId, _now: Time) {}
-
-    /// A consumer told the state of a delivery that it was sent.
-    pub fn receiver_disposition(
-        &mut self,
-        _delivery: DeliveryId,
-        _wire: WireDelivery,
-        _state: Option<State>,
-        _settled: bool,
-        _now: Time,
-    ) {
-    }
-
-    /// A sender told the state of a delivery that it sent (settled it, most often).
-    pub fn sender_disposition(&mut self, _delivery: DeliveryId, _state: Option<State>, _settled: bool, _now: Time) {}
-
-    /// A consumer's credit: it takes deliveries up to `limit` (delivery-count + link-credit), a serial number.
-    pub fn credit(&mut self, _link: LinkId, _delivery_count: u32, _limit: u32, _drain: bool, _now: Time) {}
-
-    /// A sender gave credit back without a delivery; `credit_left` is what it still has.
-    pub fn sender_drained(&mut self, _link: LinkId, _credit_left: u32, _now: Time) {}
-
-    /// The engine could not put all of the `Send` or `SendMore` that was polled last into its output: the link is
-    /// taken until `payload_sent` says complete. Call it before the next `poll_output`; without it, what was
-    /// polled counts as sent whole.
-    pub fn link_busy(&mut self, _link: LinkId) {}
-
-    /// Payload of a delivery that made its link busy went out. `complete`: the link is free again.
-    pub fn payload_sent(&mut self, _delivery: DeliveryId, _bytes: usize, _complete: bool, _now: Time) {}
-
-    /// A consumer's connection or session takes nothing more for now. Call it before the next `poll_output`.
-    pub fn session_blocked(&mut self, _connection: ConnectionId, _session: SessionNumber) {}
-
-    /// It takes deliveries again.
-    pub fn session_writable(&mut self, _connection: ConnectionId, _session: SessionNumber, _now: Time) {}
 
     pub fn handle_timeout(&mut self, _now: Time) {}
 
@@ -147,9 +183,98 @@ impl Router {
         None
     }
 
-    /// The next command for an engine. Drain it after each input; work is assigned to consumers only here, one
-    /// delivery at a time, so that `link_busy` and `session_blocked` are heard in between.
+    /// The next command for an engine. Drain it after each input; deliveries are assigned to consumers only here,
+    /// one at a time, so that `link_busy` and `session_blocked` are heard in between.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.finish_polled();
+        loop {
+            if let Some(output) = self.outputs.pop_front() {
+                self.note_polled(&output);
+                return Some(output);
+            }
+            if let Some(address) = self.work.front().copied() {
+                if let Some(output) = self.assign_next(address) {
+                    return Some(output);
+                }
+                self.work.pop_front();
+                self.work_done(address);
+                continue;
+            }
+            if let Some(output) = self.next_grant() {
+                return Some(output);
+            }
+            let released = self.released.take()?;
+            return Some(released.into());
+        }
+    }
+
+    // ── helpers for all files ──
+
+    #[inline]
+    pub(super) fn push_work(&mut self, id: AddressId) {
+        if let Some(address) = self.addresses.get_mut(id) {
+            if !address.has_work {
+                address.has_work = true;
+                self.work.push_back(id);
+            }
+        }
+    }
+
+    /// Payload bytes of a session left the router. Reported together, so that a run of small messages costs one
+    /// command.
+    #[inline]
+    pub(super) fn release(&mut self, connection: ConnectionId, session: SessionNumber, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        if let Some(released) = &mut self.released {
+            if released.connection == connection && released.session == session {
+                released.bytes += bytes;
+                return;
+            }
+        }
+        let before = self.released.replace(Released { connection, session, bytes });
+        self.outputs.extend(before.map(Output::from));
+    }
+}
+
+impl From<Released> for Output {
+    fn from(released: Released) -> Output {
+        Output::PayloadReleased { connection: released.connection, session: released.session, bytes: released.bytes }
+    }
+}
+
+/// Figures of an address.
+pub struct AddressView<'a> {
+    address: &'a Address,
+}
+
+impl AddressView<'_> {
+    pub fn treatment(&self) -> super::Treatment {
+        self.address.treatment
+    }
+    pub fn senders(&self) -> usize {
+        self.address.senders.len()
+    }
+    pub fn consumers(&self) -> usize {
+        self.address.consumers.len()
+    }
+    /// What the configuration says of it.
+    pub fn attributes(&self) -> &super::AddressAttributes {
+        &self.address.attributes
+    }
+    /// Deliveries in the router: waiting and unsettled, a multicast message once a copy.
+    pub fn depth_messages(&self) -> u64 {
+        self.address.depth_messages
+    }
+    pub fn depth_bytes(&self) -> u64 {
+        self.address.depth_bytes
+    }
+    /// Of these, the ones that no consumer had room for.
+    pub fn waiting(&self) -> u32 {
+        self.address.waiting.len
+    }
+    pub fn counters(&self) -> &Counters {
+        &self.address.counters
     }
 }

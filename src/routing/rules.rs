@@ -1,6 +1,13 @@
 //! Address rules: which attributes an address has, by prefix or pattern.
+//!
+//! Owns: the tree of the rules' tokens, and the search in it. Used when an address comes to be, never a message.
+//!
+//! Tokens are split on `.` or `/`; separators at the begin are ignored. `*` stands for one token, `#` for any
+//! number, none included. At each level the exact token is tried first, then `*`, then `#`, depth first with
+//! backtracking; the first rule that is reached wins.
 
 use crate::routing::settings::{AddressAttributes, AddressMatch, AddressRule};
+use std::collections::{HashMap, HashSet};
 
 /// Why a set of rules is refused. `rule` is the offender's place in the list that was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,26 +24,239 @@ impl std::fmt::Display for RuleError {
 
 impl std::error::Error for RuleError {}
 
-/// The rules as a tree of tokens.
+/// Deepest rule, and the most tokens of an address that the search looks at: its work is bounded by the rules'
+/// depth and this.
+const TOKENS_MAX: usize = 128;
+
 #[derive(Clone, Debug, Default)]
+struct Node {
+    exact: HashMap<Box<str>, u32>,
+    /// Node behind `*`.
+    star: Option<u32>,
+    /// Node behind `#`.
+    hash: Option<u32>,
+    /// The rule that ends here.
+    rule: Option<u32>,
+}
+
+/// The rules as a tree of tokens. Node 0 is the root.
+#[derive(Clone, Debug)]
 pub struct AddressRules {
-    rules: Vec<AddressAttributes>,
+    nodes: Vec<Node>,
+    rules: Vec<AddressRule>,
+}
+
+impl Default for AddressRules {
+    fn default() -> Self {
+        AddressRules { nodes: vec![Node::default()], rules: Vec::new() }
+    }
+}
+
+fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    text.trim_start_matches(['.', '/']).split(['.', '/'])
+}
+
+/// A rule's tokens in normal form: `#.*` is `*.#`, `#.#` is `#`.
+fn normal_form(matches: &AddressMatch) -> Result<Vec<&str>, String> {
+    let (text, is_prefix) = match matches {
+        AddressMatch::Prefix(text) => (text.strip_suffix(['.', '/']).unwrap_or(text), true),
+        AddressMatch::Pattern(text) => (text.strip_suffix(['.', '/']).unwrap_or(text), false),
+    };
+    if text.trim_start_matches(['.', '/']).is_empty() {
+        return Err(String::from("an address rule needs a prefix or pattern that isn't empty"));
+    }
+    let mut list: Vec<&str> = tokens(text).collect();
+    if is_prefix {
+        list.push("#");
+    }
+    if list.len() > TOKENS_MAX {
+        return Err(format!("an address rule has at most {TOKENS_MAX} tokens"));
+    }
+    // In each run of wildcards the stars come first and at most one hash stays.
+    let mut normal: Vec<&str> = Vec::with_capacity(list.len());
+    let mut hash = false;
+    for token in list {
+        match token {
+            "#" => hash = true,
+            "*" => normal.push("*"),
+            _ => {
+                if std::mem::take(&mut hash) {
+                    normal.push("#");
+                }
+                normal.push(token);
+            }
+        }
+    }
+    if hash {
+        normal.push("#");
+    }
+    Ok(normal)
 }
 
 impl AddressRules {
     /// Builds the tree; two rules for the same addresses, or a rule that is empty, are refused.
     pub fn new(rules: Vec<AddressRule>) -> Result<AddressRules, RuleError> {
+        let mut tree = AddressRules::default();
         for (number, rule) in rules.iter().enumerate() {
-            let (AddressMatch::Prefix(text) | AddressMatch::Pattern(text)) = &rule.matches;
-            if text.is_empty() {
-                return Err(RuleError { rule: number, reason: String::from("an address rule matches nothing") });
+            let tokens = normal_form(&rule.matches).map_err(|reason| RuleError { rule: number, reason })?;
+            let mut at = 0;
+            for token in tokens {
+                at = tree.child(at, token);
             }
+            let end = &mut tree.nodes[at];
+            if end.rule.is_some() {
+                let (AddressMatch::Prefix(text) | AddressMatch::Pattern(text)) = &rule.matches;
+                let reason = format!("'{text}' matches the same addresses as an earlier address rule");
+                return Err(RuleError { rule: number, reason });
+            }
+            end.rule = Some(number as u32);
         }
-        Ok(AddressRules { rules: rules.into_iter().map(|rule| rule.attributes).collect() })
+        tree.rules = rules;
+        Ok(tree)
     }
 
-    /// The attributes of the rule that matches best.
-    pub fn find(&self, _address: &str) -> Option<&AddressAttributes> {
-        self.rules.first()
+    fn child(&mut self, at: usize, token: &str) -> usize {
+        let fresh = self.nodes.len() as u32;
+        let node = &mut self.nodes[at];
+        let next = match token {
+            "*" => *node.star.get_or_insert(fresh),
+            "#" => *node.hash.get_or_insert(fresh),
+            _ => *node.exact.entry(token.into()).or_insert(fresh),
+        };
+        if next == fresh {
+            self.nodes.push(Node::default());
+        }
+        next as usize
+    }
+
+    pub fn rules(&self) -> &[AddressRule] {
+        &self.rules
+    }
+
+    /// The attributes of the rule that matches best. `address` is in normal form.
+    pub fn find(&self, address: &str) -> Option<&AddressAttributes> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        // One more than the deepest rule has, so that a longer address isn't taken for one that ends there.
+        let list: Vec<&str> = tokens(address).take(TOKENS_MAX + 1).collect();
+        let rule = self.search(0, &list, 0, &mut HashSet::new())?;
+        self.rules.get(rule as usize).map(|rule| &rule.attributes)
+    }
+
+    /// `failed`: places behind a `#` that were tried in vain. Each is tried once, so the work is bounded by the
+    /// tree's size and the square of the tokens, whatever the pattern. The depth is bounded by the tokens' number.
+    fn search(&self, at: u32, list: &[&str], used: usize, failed: &mut HashSet<(u32, usize)>) -> Option<u32> {
+        let node = &self.nodes[at as usize];
+        let Some(token) = list.get(used) else {
+            return node.rule.or_else(|| node.hash.and_then(|next| self.search(next, list, used, failed)));
+        };
+        let exact = node.exact.get(*token).and_then(|next| self.search(*next, list, used + 1, failed));
+        if exact.is_some() {
+            return exact;
+        }
+        let star = node.star.and_then(|next| self.search(next, list, used + 1, failed));
+        if star.is_some() {
+            return star;
+        }
+        let next = node.hash?;
+        for from in used..=list.len() {
+            if failed.contains(&(next, from)) {
+                continue;
+            }
+            let found = self.search(next, list, from, failed);
+            if found.is_some() {
+                return found;
+            }
+            failed.insert((next, from));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::settings::Treatment;
+
+    fn pattern(text: &str, priority: u8) -> AddressRule {
+        let attributes = AddressAttributes { priority: Some(priority), ..AddressAttributes::default() };
+        AddressRule { matches: AddressMatch::Pattern(text.into()), attributes }
+    }
+
+    fn prefix(text: &str, priority: u8) -> AddressRule {
+        AddressRule { matches: AddressMatch::Prefix(text.into()), ..pattern("", priority) }
+    }
+
+    fn find(rules: &AddressRules, address: &str) -> Option<u8> {
+        rules.find(address).and_then(|attributes| attributes.priority)
+    }
+
+    #[test]
+    fn exact_goes_before_star_before_hash() {
+        let rules = AddressRules::new(vec![
+            pattern("a.b.c", 1),
+            pattern("a.*.c", 2),
+            pattern("a.#", 3),
+            pattern("#", 4),
+            pattern("a.b.#.z", 5),
+        ])
+        .unwrap();
+        assert_eq!(find(&rules, "a/b/c"), Some(1));
+        assert_eq!(find(&rules, "a.x.c"), Some(2));
+        assert_eq!(find(&rules, "a"), Some(3));
+        assert_eq!(find(&rules, "a.b"), Some(3));
+        assert_eq!(find(&rules, "a.b.c.z"), Some(5));
+        assert_eq!(find(&rules, "a.b.z"), Some(5));
+        assert_eq!(find(&rules, "b"), Some(4));
+        assert_eq!(find(&rules, "/a.b.c"), Some(1));
+    }
+
+    #[test]
+    fn a_prefix_matches_itself_and_what_is_below() {
+        let rules = AddressRules::new(vec![prefix("a/b/", 1), prefix("a.*", 2)]).unwrap();
+        assert_eq!(find(&rules, "a/b"), Some(1));
+        assert_eq!(find(&rules, "a.b.c.d"), Some(1));
+        assert_eq!(find(&rules, "a/bc"), Some(2));
+        assert_eq!(find(&rules, "ab"), None);
+        assert_eq!(find(&rules, "a"), None);
+        assert_eq!(find(&rules, ""), None);
+    }
+
+    #[test]
+    fn the_search_backtracks() {
+        let rules = AddressRules::new(vec![pattern("a.b.x", 1), pattern("a.*.y", 2), pattern("#.y.#", 3)]).unwrap();
+        assert_eq!(find(&rules, "a.b.y"), Some(2));
+        assert_eq!(find(&rules, "q.y.q"), Some(3));
+        assert_eq!(find(&rules, "a.b.z"), None);
+    }
+
+    #[test]
+    fn duplicates_are_refused_in_normal_form() {
+        for (first, second) in [("#.*", "*.#"), ("#.#", "#"), ("a.#.*.#.*", "a/*/*/#"), ("a.b", "/a/b")] {
+            let error = AddressRules::new(vec![pattern(first, 1), pattern(second, 2)]).unwrap_err();
+            assert_eq!(error.rule, 1, "{first} {second}");
+        }
+        assert!(AddressRules::new(vec![prefix("a", 1), pattern("a.#", 2)]).is_err());
+        assert!(AddressRules::new(vec![pattern("", 1)]).is_err());
+        assert!(AddressRules::new(vec![prefix("/", 1)]).is_err());
+    }
+
+    #[test]
+    fn hostile_patterns_cost_little() {
+        let many = vec!["#.a"; 40].join(".");
+        let rules = AddressRules::new(vec![pattern(&many, 1)]).unwrap();
+        let address = vec!["a"; 39].join(".") + ".b";
+        assert_eq!(find(&rules, &address), None);
+        let address = vec!["a"; 1000].join(".");
+        let _ = find(&rules, &address);
+    }
+
+    #[test]
+    fn attributes_come_through() {
+        let attributes = AddressAttributes { treatment: Some(Treatment::Multicast), ..AddressAttributes::default() };
+        let rule = AddressRule { matches: AddressMatch::Prefix("m".into()), attributes: attributes.clone() };
+        let rules = AddressRules::new(vec![rule]).unwrap();
+        assert_eq!(rules.find("m.1"), Some(&attributes));
     }
 }

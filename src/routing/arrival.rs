@@ -1,0 +1,277 @@
+//! Deliveries on their way in: first frames, later ones, aborted ones.
+
+use crate::ids::{AddressId, DeliveryId, LinkId};
+use crate::limits;
+use crate::outcome::State;
+use crate::payload::Payload;
+use crate::routing::delivery::{By, Kind, Slot, Stage};
+use crate::routing::delivery::{
+    BUFFERED, COMPLETE, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, PRESETTLED, SENDING, SETTLED,
+};
+use crate::routing::name::{self, Class};
+use crate::routing::output::Output;
+use crate::routing::router::{Arrival, Router};
+use crate::routing::settings::Treatment;
+use crate::routing::settle;
+use crate::time::Time;
+
+/// A range that has to wait is copied out of its receive chunk when it is shorter than this, so that a few bytes
+/// don't keep a whole chunk.
+const PACKED_BYTES_MAX: usize = limits::CHUNK_BYTES / 4;
+
+/// Payload of incomplete deliveries that a session may have buffered; above it they stream at once, so that they
+/// can't close the window that their own rest has to come through.
+const BUFFERED_BYTES_MAX: usize = limits::SESSION_INCOMING_BYTES / 4;
+
+impl Router {
+    /// A delivery begins. The id, where the router keeps it, is the engine's token for it from now on (before
+    /// the outputs are drained); None: it is complete and done with, or its link isn't known.
+    pub fn delivery(&mut self, link_id: LinkId, arrival: Arrival<'_>, _now: Time) -> Option<DeliveryId> {
+        self.finish_polled();
+        let link = self.links.get_mut(link_id)?;
+        link.counters.arrived(arrival.settled);
+        let link_address = link.address;
+        let sender = link.sender_mut()?;
+        sender.unused = sender.unused.saturating_sub(1);
+        sender.waiting += 1;
+        self.totals.arrived(arrival.settled);
+
+        let slot = self.deliveries.insert(Kind::Single, Stage::Buffering);
+        self.deliveries.push_back(By::Sender, &mut sender.deliveries, slot);
+        let bytes = arrival.payload.len();
+        let record = &mut self.deliveries[slot];
+        record.in_link = link_id;
+        record.in_wire = arrival.wire;
+        record.message_format = arrival.message_format;
+        record.payload = arrival.payload;
+        record.bytes = bytes as u64;
+        record.unreleased = bytes as u32;
+        record.flags = CREDIT
+            | if arrival.complete { COMPLETE } else { 0 }
+            | if arrival.settled { SETTLED | PRESETTLED } else { OPEN };
+        let id = self.deliveries.id(slot);
+
+        match link_address.map_or_else(|| self.resolve(arrival.to), Ok) {
+            Ok(address) => self.enter(slot, address),
+            Err(state) => self.turn_away(slot, state),
+        }
+        self.deliveries.slot(id).map(|_| id)
+    }
+
+    /// The address that a message names, where somebody uses it; else the outcome that it gets.
+    fn resolve(&self, to: Option<&str>) -> Result<AddressId, State> {
+        let router_id = self.settings.router_id.as_str();
+        let Some(name) = to.and_then(|to| name::parse(to, router_id)) else {
+            return Err(settle::rejected("amqp:invalid-field", "the message names no address"));
+        };
+        if let Some(id) = self.table.find(name) {
+            return Ok(id);
+        }
+        if name.class != Class::Mobile {
+            return Err(State::RELEASED);
+        }
+        let rule = self.settings.rules.find(name.rest).and_then(|attributes| attributes.treatment);
+        match rule.unwrap_or(self.settings.default_treatment) {
+            Treatment::Unavailable => Err(settle::rejected("amqp:not-found", "the address is unavailable")),
+            _ => Err(State::RELEASED),
+        }
+    }
+
+    /// A new delivery and its address.
+    fn enter(&mut self, slot: Slot, id: AddressId) {
+        let Some(address) = self.addresses.get_mut(id) else {
+            self.turn_away(slot, State::RELEASED);
+            return;
+        };
+        let record = &mut self.deliveries[slot];
+        record.address = id;
+        address.counters.arrived(record.is(PRESETTLED));
+        if address.treatment == Treatment::Multicast {
+            record.kind = Kind::Message;
+        } else {
+            record.set(DEPTH);
+            address.enter(record.bytes);
+        }
+        if address.consumers.is_empty() {
+            self.turn_away(slot, State::RELEASED);
+        } else if record.is(COMPLETE) {
+            self.offer(slot);
+        } else {
+            let bytes = record.bytes as usize;
+            self.buffer(slot, bytes);
+        }
+    }
+
+    /// More of an incomplete delivery is here: it goes on when it is complete or large enough.
+    fn buffer(&mut self, slot: Slot, added: usize) {
+        let record = &mut self.deliveries[slot];
+        self.packer.pack_payload(&mut record.payload, limits::COPY_BYTES_MAX);
+        record.set(BUFFERED);
+        let Some(link) = self.links.get(record.in_link) else { return };
+        let session = &mut self.connections.sessions[link.session_slot as usize];
+        session.buffered_bytes += added;
+        let streams = record.bytes >= limits::STREAM_BYTES_MIN as u64 || session.buffered_bytes > BUFFERED_BYTES_MAX;
+        if streams || record.is(COMPLETE) {
+            self.unbuffer(slot);
+            self.offer(slot);
+        }
+    }
+
+    /// A buffered delivery's bytes no longer count as such.
+    pub(super) fn unbuffer(&mut self, slot: Slot) {
+        let record = &mut self.deliveries[slot];
+        if !record.take(BUFFERED) {
+            return;
+        }
+        let Some(link) = self.links.get(record.in_link) else { return };
+        let session = &mut self.connections.sessions[link.session_slot as usize];
+        session.buffered_bytes = session.buffered_bytes.saturating_sub(record.bytes as usize);
+    }
+
+    /// A delivery that can go on asks for a consumer.
+    fn offer(&mut self, slot: Slot) {
+        let id = self.deliveries[slot].address;
+        let Some(address) = self.addresses.get_mut(id).filter(|address| !address.consumers.is_empty()) else {
+            self.turn_away(slot, State::RELEASED);
+            return;
+        };
+        let record = &mut self.deliveries[slot];
+        if record.kind == Kind::Message {
+            self.fan_out(slot);
+            return;
+        }
+        if address.candidates.is_empty() {
+            self.packer.pack_payload(&mut record.payload, PACKED_BYTES_MAX);
+        }
+        record.stage = Stage::Waiting;
+        self.deliveries.push_back(By::Consumer, &mut address.waiting, slot);
+        self.push_work(id);
+    }
+
+    /// No consumer gets a delivery that is in no consumer's list: its sender hears why.
+    pub(super) fn turn_away(&mut self, slot: Slot, state: State) {
+        if self.deliveries[slot].is(OPEN) {
+            self.tell_sender(slot, Some(state), true);
+        } else {
+            self.count_dropped(slot);
+        }
+        self.drop_rest(slot);
+    }
+
+    /// A delivery has no consumer's side any more: what is here of it goes, what comes will.
+    pub(super) fn drop_rest(&mut self, slot: Slot) {
+        self.unbuffer(slot);
+        let record = &mut self.deliveries[slot];
+        record.stage = Stage::Done;
+        record.payload = Payload::new();
+        self.leave_depth(slot);
+        self.release_all(slot);
+        self.review(slot);
+    }
+
+    /// A later frame of a delivery.
+    pub fn delivery_more(&mut self, id: DeliveryId, payload: Payload, complete: bool, settled: bool, _now: Time) {
+        self.finish_polled();
+        let Some(slot) = self.deliveries.slot(id) else { return };
+        let record = &mut self.deliveries[slot];
+        if record.is(COMPLETE | CUT) || record.kind == Kind::Copy {
+            return;
+        }
+        let bytes = payload.len();
+        record.bytes += bytes as u64;
+        record.unreleased += bytes as u32;
+        if settled {
+            record.set(SETTLED);
+            record.clear(OPEN);
+        }
+        if complete {
+            record.set(COMPLETE);
+        }
+        if record.is(DEPTH) {
+            if let Some(address) = self.addresses.get_mut(record.address) {
+                address.grow(bytes as u64);
+            }
+        }
+        match (record.stage, record.kind) {
+            (Stage::Done, _) => {
+                self.release_all(slot);
+                self.review(slot);
+            }
+            (Stage::Buffering, _) => {
+                record.payload.append(payload);
+                self.buffer(slot, bytes);
+            }
+            (Stage::Waiting, _) => record.payload.append(payload),
+            (Stage::Assigned, Kind::Message) => self.copies_more(slot, payload, complete),
+            (Stage::Assigned, _) => self.send_more(slot, payload, complete),
+        }
+    }
+
+    /// Hands more payload of a delivery to the engine that has its begin.
+    pub(super) fn send_more(&mut self, slot: Slot, payload: Payload, complete: bool) {
+        let delivery = self.deliveries.id(slot);
+        let Some(port) = self.port(self.deliveries[slot].out_link) else { return };
+        self.outputs.push_back(Output::SendMore { port, delivery, complete, payload });
+    }
+
+    /// The sender gave up a delivery that it had begun.
+    pub fn delivery_aborted(&mut self, id: DeliveryId, _now: Time) {
+        self.finish_polled();
+        let Some(slot) = self.deliveries.slot(id) else { return };
+        if self.deliveries[slot].is(COMPLETE | CUT) || self.deliveries[slot].kind == Kind::Copy {
+            return;
+        }
+        self.cut(slot);
+    }
+
+    /// Nothing more comes of an incomplete delivery, and nobody waits for its outcome.
+    pub(super) fn cut(&mut self, slot: Slot) {
+        let record = &mut self.deliveries[slot];
+        record.set(CUT);
+        record.clear(OPEN);
+        let presettled = record.is(PRESETTLED);
+        let stage = record.stage;
+        if presettled && stage != Stage::Done {
+            self.count_dropped(slot);
+        }
+        match (stage, self.deliveries[slot].kind) {
+            (Stage::Done, _) => self.review(slot),
+            (Stage::Buffering, _) => self.drop_rest(slot),
+            (Stage::Waiting, _) => self.drop_waiting(slot),
+            (Stage::Assigned, Kind::Message) => self.abort_copies(slot),
+            (Stage::Assigned, _) => self.abort_sent(slot),
+        }
+    }
+
+    /// Takes a delivery out of its address's FIFO, for good.
+    pub(super) fn drop_waiting(&mut self, slot: Slot) {
+        if let Some(address) = self.addresses.get_mut(self.deliveries[slot].address) {
+            self.deliveries.unlink(By::Consumer, &mut address.waiting, slot);
+        }
+        self.drop_rest(slot);
+    }
+
+    /// A delivery or copy that went out in part will never be whole: its consumer hears so. Its link is free when
+    /// the engine has said that.
+    pub(super) fn abort_sent(&mut self, slot: Slot) {
+        let delivery = self.deliveries.id(slot);
+        self.deliveries[slot].set(OUT_SETTLED | SENDING);
+        if self.deliveries[slot].kind == Kind::Single {
+            self.release_all(slot);
+        }
+        if let Some(port) = self.port(self.deliveries[slot].out_link) {
+            self.outputs.push_back(Output::SendAbort { port, delivery });
+        }
+    }
+
+    pub(super) fn count_dropped(&mut self, slot: Slot) {
+        let record = &self.deliveries[slot];
+        if let Some(link) = self.links.get_mut(record.in_link) {
+            link.counters.dropped_presettled += 1;
+        }
+        if let Some(address) = self.addresses.get_mut(record.address) {
+            address.counters.dropped_presettled += 1;
+        }
+        self.totals.dropped_presettled += 1;
+    }
+}

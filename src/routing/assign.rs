@@ -1,0 +1,276 @@
+//! Assigning: a delivery that waits and a consumer that has room find each other, as late as can be.
+
+use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId, SessionNumber};
+use crate::link::SenderSettleMode;
+use crate::outcome::State;
+use crate::payload::Payload;
+use crate::routing::delivery::{By, Kind, Slot, Stage};
+use crate::routing::delivery::{COMPLETE, CREDIT, CUT, OPEN, OUT_SETTLED, PASSED, PRESETTLED, SENDING, SENT, SETTLED};
+use crate::routing::output::Output;
+use crate::routing::router::{Polled, Router};
+use crate::routing::settings::Treatment;
+use crate::time::Time;
+
+impl Router {
+    /// The next delivery of an address that a consumer takes, as the command that sends it.
+    pub(super) fn assign_next(&mut self, id: AddressId) -> Option<Output> {
+        let address = self.addresses.get(id)?;
+        let multicast = address.treatment == Treatment::Multicast;
+        if !multicast && address.waiting.is_empty() {
+            return None;
+        }
+        let link_id = self.best_candidate(id)?;
+        let slot = if multicast {
+            let consumer = self.links.get_mut(link_id)?.consumer_mut()?;
+            let slot = consumer.queue.head;
+            self.deliveries.unlink(By::Consumer, &mut consumer.queue, slot);
+            slot
+        } else {
+            let address = self.addresses.get_mut(id)?;
+            let slot = address.waiting.head;
+            self.deliveries.unlink(By::Consumer, &mut address.waiting, slot);
+            slot
+        };
+        self.send(id, link_id, slot)
+    }
+
+    /// The best of an address's candidates whose session takes deliveries. Others are set aside on the way, until
+    /// it does.
+    #[inline]
+    fn best_candidate(&mut self, id: AddressId) -> Option<LinkId> {
+        let address = self.addresses.get_mut(id)?;
+        loop {
+            let link_id = address.candidates.best()?;
+            let link = self.links.get_mut(link_id)?;
+            let session = &mut self.connections.sessions[link.session_slot as usize];
+            if !session.blocked {
+                return Some(link_id);
+            }
+            let consumer = link.consumer_mut()?;
+            if let Some(candidate) = consumer.candidate {
+                address.candidates.set_room(candidate, false);
+            }
+            consumer.ready = false;
+            consumer.parked = true;
+            session.parked.push(link_id);
+        }
+    }
+
+    /// Gives a delivery, taken out of its list, to a consumer.
+    fn send(&mut self, id: AddressId, link_id: LinkId, slot: Slot) -> Option<Output> {
+        let address = self.addresses.get_mut(id)?;
+        let link = self.links.get_mut(link_id)?;
+        let mode = link.sender_settle_mode;
+        let port = link.port;
+        let record = &mut self.deliveries[slot];
+        link.counters.arrived(record.is(PRESETTLED));
+        let consumer = link.consumer_mut()?;
+        let settled = match mode {
+            SenderSettleMode::Settled => true,
+            SenderSettleMode::Unsettled => false,
+            SenderSettleMode::Mixed => record.is(SETTLED),
+        };
+        let complete = record.is(COMPLETE);
+        record.out_link = link_id;
+        record.stage = Stage::Assigned;
+        if settled {
+            record.set(OUT_SETTLED);
+        }
+        if !complete {
+            record.set(SENDING);
+            consumer.busy = Some(slot);
+        }
+        let message_format = record.message_format;
+        let payload = std::mem::take(&mut record.payload);
+        let (in_link, holds_credit) = (record.in_link, record.is(CREDIT));
+        record.set(PASSED);
+        let delivery = self.deliveries.id(slot);
+        self.deliveries.push_back(By::Consumer, &mut consumer.unsettled, slot);
+        consumer.assigned = consumer.assigned.wrapping_add(1);
+        if let Some(candidate) = consumer.candidate {
+            address.candidates.assigned(candidate);
+            let more = address.treatment != Treatment::Multicast || !consumer.queue.is_empty();
+            if !complete || !more || consumer.room() == 0 {
+                address.candidates.set_room(candidate, false);
+                consumer.ready = false;
+            }
+        }
+        address.counters.egress += 1;
+        self.totals.egress += 1;
+        if holds_credit {
+            if let Some(sender) = self.links.get_mut(in_link).and_then(|link| link.sender_mut()) {
+                sender.waiting -= 1;
+                sender.unsettled += 1;
+            }
+        }
+        self.polled = complete.then_some(Polled { link: link_id, delivery, complete });
+        Some(Output::Send { port, delivery, message_format, settled, complete, payload })
+    }
+
+    /// A `SendMore` or `SendAbort` goes out: the engine may be done with the delivery now.
+    #[inline]
+    pub(super) fn note_polled(&mut self, output: &Output) {
+        let (Output::SendMore { delivery, complete: true, .. } | Output::SendAbort { delivery, .. }) = output else {
+            return;
+        };
+        let Some(slot) = self.deliveries.slot(*delivery) else { return };
+        let link = self.deliveries[slot].out_link;
+        self.polled = Some(Polled { link, delivery: *delivery, complete: true });
+    }
+
+    /// What was polled last went out whole, unless `link_busy` came in between.
+    #[inline]
+    pub(super) fn finish_polled(&mut self) {
+        let Some(polled) = self.polled.take() else { return };
+        if !polled.complete {
+            return;
+        }
+        if let Some(slot) = self.deliveries.slot(polled.delivery) {
+            self.sent(slot);
+        }
+    }
+
+    /// All of a delivery or copy is out.
+    fn sent(&mut self, slot: Slot) {
+        let record = &mut self.deliveries[slot];
+        let link_id = record.out_link;
+        let was_busy = record.take(SENDING);
+        if record.kind == Kind::Copy {
+            self.copy_sent(slot);
+        } else {
+            self.release_all(slot);
+        }
+        if was_busy {
+            if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
+                consumer.busy = None;
+            }
+            self.refresh(link_id);
+        }
+        let record = &self.deliveries[slot];
+        if record.is(OUT_SETTLED) {
+            if record.is(OPEN) {
+                // The consumer asked for settled deliveries, so nobody else will say it.
+                self.tell_sender(slot, Some(State::ACCEPTED), true);
+            }
+            self.finish(slot);
+        } else if record.kind == Kind::Single && !record.is(OPEN) {
+            self.review(slot);
+        }
+    }
+
+    /// Payload bytes of a delivery have left the router, or will never leave it.
+    #[inline]
+    pub(super) fn release_all(&mut self, slot: Slot) {
+        let bytes = std::mem::take(&mut self.deliveries[slot].unreleased);
+        self.release_of(slot, bytes);
+    }
+
+    pub(super) fn release_of(&mut self, slot: Slot, bytes: u32) {
+        if bytes == 0 {
+            return;
+        }
+        let record = &self.deliveries[slot];
+        let (in_link, session) = (record.in_link, record.in_wire.session);
+        let Some(link) = self.links.get(in_link) else { return };
+        if link.sender().is_some_and(|sender| !sender.silent) {
+            self.release(link.port.connection, session, bytes as usize);
+        }
+    }
+
+    /// The engine could not put all of the `Send` or `SendMore` that was polled last into its output: the link is
+    /// taken until `payload_sent` says complete. Call it before the next `poll_output`; without it, what was
+    /// polled counts as sent whole.
+    pub fn link_busy(&mut self, link_id: LinkId) {
+        let Some(polled) = self.polled.take_if(|polled| polled.link == link_id) else { return };
+        let Some(slot) = self.deliveries.slot(polled.delivery) else { return };
+        self.deliveries[slot].set(SENDING);
+        if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
+            consumer.busy = Some(slot);
+            self.refresh(link_id);
+        }
+    }
+
+    /// Payload of a delivery that made its link busy went out. `complete`: the link is free again.
+    pub fn payload_sent(&mut self, id: DeliveryId, bytes: usize, complete: bool, _now: Time) {
+        self.finish_polled();
+        let Some(slot) = self.deliveries.slot(id) else { return };
+        let record = &mut self.deliveries[slot];
+        if !record.is(SENDING) {
+            return;
+        }
+        if complete && self.has_all(slot) {
+            self.sent(slot);
+            return;
+        }
+        let record = &mut self.deliveries[slot];
+        if record.kind == Kind::Copy {
+            self.copy_sent_some(slot, bytes);
+            return;
+        }
+        let bytes = record.unreleased.min(u32::try_from(bytes).unwrap_or(u32::MAX));
+        record.unreleased -= bytes;
+        self.release_of(slot, bytes);
+    }
+
+    /// Whether all of a delivery or copy is handed to its consumer's engine.
+    fn has_all(&self, slot: Slot) -> bool {
+        let record = &self.deliveries[slot];
+        match record.kind {
+            Kind::Copy => self.deliveries[record.parent()].is(COMPLETE | CUT),
+            _ => record.is(COMPLETE | CUT),
+        }
+    }
+
+    /// A consumer's connection or session takes nothing more for now. Call it before the next `poll_output`.
+    pub fn session_blocked(&mut self, connection: ConnectionId, session: SessionNumber) {
+        if let Some(slot) = self.connections.session(connection, session) {
+            self.connections.sessions[slot as usize].blocked = true;
+        }
+    }
+
+    /// It takes deliveries again.
+    pub fn session_writable(&mut self, connection: ConnectionId, session: SessionNumber, _now: Time) {
+        self.finish_polled();
+        let Some(slot) = self.connections.session(connection, session) else { return };
+        let session = &mut self.connections.sessions[slot as usize];
+        session.blocked = false;
+        let mut parked = std::mem::take(&mut session.parked);
+        for link_id in parked.drain(..) {
+            if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
+                consumer.parked = false;
+                self.refresh(link_id);
+            }
+        }
+        // The list keeps its memory: a session is blocked again and again.
+        self.connections.sessions[slot as usize].parked = parked;
+    }
+
+    /// Brings a consumer's place among its address's candidates up to date.
+    pub(super) fn refresh(&mut self, link_id: LinkId) {
+        let Some(link) = self.links.get_mut(link_id) else { return };
+        let Some(address_id) = link.address else { return };
+        let Some(consumer) = link.consumer_mut() else { return };
+        let Some(address) = self.addresses.get_mut(address_id) else { return };
+        let mut has_work = !address.drains.is_empty();
+        let has_use = address.treatment != Treatment::Multicast || !consumer.queue.is_empty();
+        let can = has_use && consumer.room() > 0 && consumer.busy.is_none() && !consumer.parked;
+        if let Some(candidate) = consumer.candidate.filter(|_| can != consumer.ready) {
+            address.candidates.set_room(candidate, can);
+            consumer.ready = can;
+            has_work |= can;
+        }
+        if has_work {
+            self.push_work(address_id);
+        }
+    }
+
+    /// A copy went out whole: its message is released when that was the last.
+    fn copy_sent(&mut self, slot: Slot) {
+        let record = &mut self.deliveries[slot];
+        record.unreleased = 0;
+        record.payload = Payload::new();
+        record.set(SENT);
+        let message = record.parent();
+        self.copy_is_out(message);
+    }
+}

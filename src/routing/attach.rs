@@ -1,0 +1,149 @@
+//! Attaching links: what an address is, who may use it, and what is refused.
+
+use crate::ids::{AddressId, LinkId};
+use crate::limits;
+use crate::link::{Direction, Terminus};
+use crate::outcome::Fault;
+use crate::routing::address::Address;
+use crate::routing::counters::Counters;
+use crate::routing::link::{Consumer, End, Link, Sender};
+use crate::routing::name::{self, Class, Name};
+use crate::routing::router::{Attach, Attached, Router};
+use crate::routing::settings::{AddressAttributes, Treatment};
+use crate::time::Time;
+
+impl Router {
+    /// A peer attaches a link: accepted with a token for it, or refused.
+    pub fn attach(&mut self, attach: Attach<'_>, _now: Time) -> Result<Attached, Fault> {
+        self.finish_polled();
+        let Some(capacity) = self.connections.link_capacity(attach.port.connection) else {
+            return Err(Fault::link("amqp:internal-error", "the link's connection is unknown"));
+        };
+        let (address, dynamic_address) = self.terminus_address(attach.direction, attach.terminus)?;
+        let end = match attach.direction {
+            Direction::Incoming => End::Sender(Sender::new(capacity)),
+            Direction::Outgoing => End::Consumer(Consumer::new()),
+        };
+        let id = self.links.insert(Link {
+            port: attach.port,
+            session_slot: 0,
+            connection_position: 0,
+            address,
+            address_position: 0,
+            sender_settle_mode: attach.sender_settle_mode,
+            receiver_settle_mode: attach.receiver_settle_mode,
+            counters: Counters::default(),
+            end,
+        });
+        self.enlist(id, &attach);
+        Ok(Attached {
+            link: id,
+            dynamic_address,
+            sender_settle_mode: attach.sender_settle_mode,
+            receiver_settle_mode: attach.receiver_settle_mode,
+        })
+    }
+
+    /// Puts a new link into the lists of its connection and its address; a sender may get credit.
+    fn enlist(&mut self, id: LinkId, attach: &Attach<'_>) {
+        let place = self.connections.add_link(attach.port.connection, attach.session, id);
+        let Some(link) = self.links.get_mut(id) else { return };
+        if let Some((position, session)) = place {
+            link.connection_position = position;
+            link.session_slot = session;
+        }
+        let Some(address) = link.address.and_then(|id| self.addresses.get_mut(id)) else {
+            self.mark_dirty(id);
+            return;
+        };
+        let list = match attach.direction {
+            Direction::Incoming => &mut address.senders,
+            Direction::Outgoing => &mut address.consumers,
+        };
+        link.address_position = list.len() as u32;
+        list.push(id);
+        if let Some(consumer) = link.consumer_mut() {
+            consumer.candidate = Some(address.candidates.join(id));
+        }
+        if attach.direction == Direction::Incoming && address.active > 0 {
+            self.mark_dirty(id);
+        }
+    }
+
+    /// The address that a terminus names, made where it is new. None: an anonymous sender's. With the text of a
+    /// dynamic one.
+    fn terminus_address(
+        &mut self,
+        direction: Direction,
+        terminus: &Terminus,
+    ) -> Result<(Option<AddressId>, Option<String>), Fault> {
+        let (text, dynamic) = match terminus {
+            Terminus::Coordinator => {
+                return Err(Fault::link("amqp:precondition-failed", "this router coordinates no transactions"));
+            }
+            Terminus::Absent => (None, false),
+            Terminus::Node { address, dynamic, .. } => (address.as_deref(), *dynamic),
+        };
+        if dynamic {
+            return self.dynamic_address(direction).map(|(id, text)| (Some(id), Some(text)));
+        }
+        if text.is_some_and(|text| text.len() > limits::ADDRESS_BYTES_MAX) {
+            return Err(Fault::link("amqp:invalid-field", "the address is too long"));
+        }
+        let router_id = self.settings.router_id.as_str();
+        let name = text.and_then(|text| name::parse(text, router_id));
+        match (direction, name) {
+            (Direction::Incoming, None) => Ok((None, None)),
+            (Direction::Outgoing, None) => {
+                Err(Fault::link("qd:no-route-to-dest", "no route to the destination node: it has no address"))
+            }
+            (Direction::Outgoing, Some(Name { class: Class::Local | Class::Router, .. })) => {
+                Err(Fault::link("amqp:not-found", "the address belongs to the router"))
+            }
+            (Direction::Incoming, Some(Name { class: Class::Router, .. })) => {
+                Err(Fault::link("qd:no-route-to-dest", "no route to the destination node"))
+            }
+            (_, Some(name)) => {
+                let id = find_or_make(&mut self.addresses, &mut self.table, &self.settings, name)?;
+                Ok((Some(id), None))
+            }
+        }
+    }
+
+    fn dynamic_address(&mut self, direction: Direction) -> Result<(AddressId, String), Fault> {
+        let text = match direction {
+            Direction::Outgoing => self.temporary_names.local(&self.settings.router_id),
+            Direction::Incoming => self.temporary_names.mobile(),
+        };
+        let Some(name) = name::parse(&text, &self.settings.router_id) else {
+            return Err(Fault::link("amqp:internal-error", "no name for a dynamic node"));
+        };
+        let id = find_or_make(&mut self.addresses, &mut self.table, &self.settings, name)?;
+        Ok((id, text))
+    }
+}
+
+fn find_or_make(
+    addresses: &mut crate::arena::Arena<AddressId, Address>,
+    table: &mut crate::routing::table::AddressTable,
+    settings: &crate::routing::RouterSettings,
+    name: Name<'_>,
+) -> Result<AddressId, Fault> {
+    if let Some(id) = table.find(name) {
+        return Ok(id);
+    }
+    let attributes = match name.class {
+        Class::Mobile => settings.rules.find(name.rest).cloned().unwrap_or_default(),
+        // One consumer, and no rule is for it.
+        Class::Local | Class::Router => {
+            AddressAttributes { treatment: Some(Treatment::Closest), ..AddressAttributes::default() }
+        }
+    };
+    let treatment = attributes.treatment.unwrap_or(settings.default_treatment);
+    if treatment == Treatment::Unavailable {
+        return Err(Fault::link("amqp:not-found", "the address is unavailable"));
+    }
+    let id = addresses.insert(Address::new(name, treatment, attributes));
+    table.insert(name, id);
+    Ok(id)
+}

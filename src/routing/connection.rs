@@ -1,0 +1,142 @@
+//! Connections and their sessions, as far as routing needs them: which links go with them, and whether a session
+//! takes deliveries.
+
+use crate::ids::{ConnectionId, LinkId, SessionNumber};
+use slab::Slab;
+
+/// A session's place in [`Connections`].
+pub type SessionSlot = u32;
+
+pub struct Session {
+    pub number: SessionNumber,
+    /// Links that refer to it.
+    links: u32,
+    /// Of these, the ones that aren't detached.
+    attached: u32,
+    /// Its engine takes nothing on it for now.
+    pub blocked: bool,
+    /// Consumers that would have had a delivery but for that.
+    pub parked: Vec<LinkId>,
+    /// Payload bytes of deliveries that aren't complete and have no consumer.
+    pub buffered_bytes: usize,
+}
+
+impl Session {
+    pub fn links_len(&self) -> usize {
+        self.links as usize
+    }
+}
+
+struct Connection {
+    generation: u32,
+    link_capacity: u32,
+    links: Vec<LinkId>,
+    /// Sorted by number.
+    sessions: Vec<(SessionNumber, SessionSlot)>,
+}
+
+#[derive(Default)]
+pub struct Connections {
+    /// By the id's index.
+    slots: Vec<Option<Connection>>,
+    pub sessions: Slab<Session>,
+    live: usize,
+}
+
+impl Connections {
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    pub fn open(&mut self, id: ConnectionId, link_capacity: u32) {
+        let index = id.index as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, || None);
+        }
+        debug_assert!(self.slots[index].is_none(), "a connection's slot is free when it is opened");
+        self.live += usize::from(self.slots[index].is_none());
+        self.slots[index] =
+            Some(Connection { generation: id.generation, link_capacity, links: Vec::new(), sessions: Vec::new() });
+    }
+
+    fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        self.slots.get(id.index as usize)?.as_ref().filter(|connection| connection.generation == id.generation)
+    }
+
+    fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.slots.get_mut(id.index as usize)?.as_mut().filter(|connection| connection.generation == id.generation)
+    }
+
+    pub fn link_capacity(&self, id: ConnectionId) -> Option<u32> {
+        self.get(id).map(|connection| connection.link_capacity)
+    }
+
+    /// The links of a connection.
+    pub fn links(&self, id: ConnectionId) -> &[LinkId] {
+        self.get(id).map_or(&[], |connection| &connection.links)
+    }
+
+    /// A link of a connection, the one attached last; to take them all.
+    pub fn last_link(&self, id: ConnectionId) -> Option<LinkId> {
+        self.get(id)?.links.last().copied()
+    }
+
+    /// Forgets a connection that has no links.
+    pub fn close(&mut self, id: ConnectionId) {
+        if self.get(id).is_some() {
+            self.slots[id.index as usize] = None;
+            self.live -= 1;
+        }
+    }
+
+    pub fn session(&self, id: ConnectionId, number: SessionNumber) -> Option<SessionSlot> {
+        let sessions = &self.get(id)?.sessions;
+        let at = sessions.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(sessions[at].1)
+    }
+
+    /// Notes a link. Gives its place in the connection's list, and its session. None: no such connection.
+    pub fn add_link(&mut self, id: ConnectionId, number: SessionNumber, link: LinkId) -> Option<(u32, SessionSlot)> {
+        let connection = self.slots.get_mut(id.index as usize)?.as_mut()?;
+        if connection.generation != id.generation {
+            return None;
+        }
+        let session = match connection.sessions.binary_search_by_key(&number, |(number, _)| *number) {
+            Ok(at) => connection.sessions[at].1,
+            Err(at) => {
+                let session =
+                    Session { number, links: 0, attached: 0, blocked: false, parked: Vec::new(), buffered_bytes: 0 };
+                let slot = self.sessions.insert(session) as SessionSlot;
+                connection.sessions.insert(at, (number, slot));
+                slot
+            }
+        };
+        self.sessions[session as usize].links += 1;
+        self.sessions[session as usize].attached += 1;
+        connection.links.push(link);
+        Some((connection.links.len() as u32 - 1, session))
+    }
+
+    /// A link is detached: it leaves its connection's list. Gives the link that has its place now. A session
+    /// without attached links is forgotten, since its number may come again as another session's.
+    pub fn detach(&mut self, id: ConnectionId, position: u32, slot: SessionSlot) -> Option<LinkId> {
+        let session = &mut self.sessions[slot as usize];
+        session.attached -= 1;
+        let (number, is_last) = (session.number, session.attached == 0);
+        let connection = self.get_mut(id)?;
+        if is_last {
+            connection.sessions.retain(|(n, s)| (*n, *s) != (number, slot));
+        }
+        connection.links.swap_remove(position as usize);
+        connection.links.get(position as usize).copied()
+    }
+
+    /// Nothing of a detached link refers to its session any more.
+    pub fn leave_session(&mut self, slot: SessionSlot) {
+        let session = &mut self.sessions[slot as usize];
+        session.links -= 1;
+        if session.links == 0 {
+            self.sessions.remove(slot as usize);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Multicast: a copy for each consumer, one outcome for the sender.
+//!
+//! A message's copies are made when it is complete or large enough to stream. An unsettled message has a copy for
+//! every consumer that ever gave credit; a settled one for those that have room now, the others miss it, counted.
+//! The sender's outcome is the highest of the copies', once all have one: rejected before accepted before others
+//! before modified before released.
+
+use crate::ids::LinkId;
+use crate::outcome::{State, StateKind};
+use crate::payload::Payload;
+use crate::routing::delivery::{By, Kind, List, Slot, Stage};
+use crate::routing::delivery::{COMPLETE, CREDIT, DEPTH, OPEN, OUT_SETTLED, PASSED, PRESETTLED, SENT, SETTLED};
+use crate::routing::router::Router;
+use crate::routing::settle::is_outcome;
+
+fn rank(kind: StateKind) -> u8 {
+    match kind {
+        StateKind::Rejected => 5,
+        StateKind::Accepted => 4,
+        StateKind::Other => 3,
+        StateKind::Modified => 2,
+        StateKind::Released => 1,
+        StateKind::Received => 0,
+    }
+}
+
+impl Router {
+    /// Makes a message's copies.
+    pub(super) fn fan_out(&mut self, message: Slot) {
+        let id = self.deliveries[message].address;
+        let settled = self.deliveries[message].is(SETTLED);
+        let consumers = self.addresses.get(id).map_or(0, |address| address.consumers.len());
+        let record = &mut self.deliveries[message];
+        record.stage = Stage::Assigned;
+        let payload = std::mem::take(&mut record.payload);
+        if record.is(CREDIT) {
+            record.set(PASSED);
+            if let Some(sender) = self.links.get_mut(record.in_link).and_then(|link| link.sender_mut()) {
+                sender.waiting -= 1;
+                sender.unsettled += 1;
+            }
+        }
+        for at in 0..consumers {
+            let Some(link_id) = self.addresses.get(id).map(|address| address.consumers[at]) else { break };
+            let Some(link) = self.links.get_mut(link_id) else { continue };
+            let Some(consumer) = link.consumer().filter(|consumer| consumer.active) else { continue };
+            if settled && consumer.room() <= consumer.queue.len {
+                self.count_missed(link_id, message);
+                continue;
+            }
+            self.make_copy(message, link_id, payload.clone());
+        }
+        if self.deliveries[message].copies.is_empty() {
+            // Nobody takes it: the sender may try again, or nobody minds.
+            self.turn_away(message, State::RELEASED);
+        }
+    }
+
+    fn count_missed(&mut self, link_id: LinkId, message: Slot) {
+        if let Some(link) = self.links.get_mut(link_id) {
+            link.counters.missed += 1;
+        }
+        if let Some(address) = self.addresses.get_mut(self.deliveries[message].address) {
+            address.counters.missed += 1;
+        }
+        self.totals.missed += 1;
+    }
+
+    fn make_copy(&mut self, message: Slot, link_id: LinkId, payload: Payload) {
+        let copy = self.deliveries.insert(Kind::Copy, Stage::Waiting);
+        let from = &self.deliveries[message];
+        let (address_id, bytes, message_format) = (from.address, from.bytes, from.message_format);
+        let flags = from.flags & (SETTLED | PRESETTLED | COMPLETE) | DEPTH;
+        let record = &mut self.deliveries[copy];
+        record.set_parent(message);
+        record.address = address_id;
+        record.bytes = bytes;
+        record.unreleased = payload.len() as u32;
+        record.message_format = message_format;
+        record.payload = payload;
+        record.flags = flags;
+        let mut copies = std::mem::replace(&mut self.deliveries[message].copies, List::EMPTY);
+        self.deliveries.push_back(By::Sender, &mut copies, copy);
+        self.deliveries[message].copies = copies;
+        self.deliveries[message].unsent += 1;
+        if let Some(address) = self.addresses.get_mut(address_id) {
+            address.enter(bytes);
+        }
+        if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
+            self.deliveries.push_back(By::Consumer, &mut consumer.queue, copy);
+            self.deliveries[copy].out_link = link_id;
+        }
+        self.refresh(link_id);
+    }
+
+    /// More of a message that streams, for each of its copies.
+    pub(super) fn copies_more(&mut self, message: Slot, payload: Payload, complete: bool) {
+        let bytes = payload.len();
+        let mut copy = self.deliveries[message].copies.head;
+        while copy != super::delivery::NONE {
+            let next = self.deliveries.next(By::Sender, copy);
+            let record = &mut self.deliveries[copy];
+            record.bytes += bytes as u64;
+            record.unreleased += bytes as u32;
+            if complete {
+                record.set(COMPLETE);
+            }
+            if let Some(address) = self.addresses.get_mut(record.address) {
+                address.grow(bytes as u64);
+            }
+            if record.stage == Stage::Waiting {
+                record.payload.append(payload.clone());
+            } else {
+                self.send_more(copy, payload.clone(), complete);
+            }
+            copy = next;
+        }
+    }
+
+    /// A message's sender gave it up, or is gone, before it was complete.
+    pub(super) fn abort_copies(&mut self, message: Slot) {
+        let mut copy = self.deliveries[message].copies.head;
+        while copy != super::delivery::NONE {
+            let next = self.deliveries.next(By::Sender, copy);
+            if self.deliveries[copy].stage == Stage::Waiting {
+                self.drop_copy(copy);
+            } else {
+                self.abort_sent(copy);
+            }
+            copy = next;
+        }
+    }
+
+    /// Copies that wait in their consumers' queues go, since nobody hears of them any more.
+    pub(super) fn drop_waiting_copies(&mut self, message: Slot) {
+        let mut copy = self.deliveries[message].copies.head;
+        while copy != super::delivery::NONE {
+            let next = self.deliveries.next(By::Sender, copy);
+            if self.deliveries[copy].stage == Stage::Waiting {
+                self.drop_copy(copy);
+            }
+            copy = next;
+        }
+    }
+
+    /// Takes a copy out of its consumer's queue, for good.
+    pub(super) fn drop_copy(&mut self, copy: Slot) {
+        let link_id = self.deliveries[copy].out_link;
+        if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
+            self.deliveries.unlink(By::Consumer, &mut consumer.queue, copy);
+        }
+        self.refresh(link_id);
+        self.conclude(copy);
+    }
+
+    /// A consumer told the state of its copy. An outcome ends its side, whoever settles first.
+    pub(super) fn copy_disposition(&mut self, copy: Slot, state: Option<State>, settled: bool) {
+        let outcome = is_outcome(&state);
+        if !settled && !outcome {
+            return;
+        }
+        self.rank_outcome(copy, state);
+        if settled {
+            self.settle_consumer_side(copy);
+        } else {
+            self.tell_consumer(copy, None, true);
+        }
+    }
+
+    /// Keeps the highest outcome of a message's copies. A copy settled without one was taken.
+    pub(super) fn rank_outcome(&mut self, copy: Slot, state: Option<State>) {
+        let state = state.unwrap_or(State::ACCEPTED);
+        let message = self.deliveries[copy].parent();
+        let best = self.deliveries[message].outcome.as_ref().map_or(0, |best| rank(best.kind));
+        let state = Some(state);
+        self.count_outcome(copy, &state);
+        if let Some(state) = state.filter(|state| rank(state.kind) > best) {
+            let record = &mut self.deliveries[message];
+            match &mut record.outcome {
+                Some(kept) => **kept = state,
+                None => record.outcome = Some(Box::new(state)),
+            }
+        }
+    }
+
+    /// Some of a copy went out. The message's bytes are released as far as its slowest copy is.
+    pub(super) fn copy_sent_some(&mut self, copy: Slot, bytes: usize) {
+        let record = &mut self.deliveries[copy];
+        let before = record.unreleased;
+        record.unreleased -= before.min(u32::try_from(bytes).unwrap_or(u32::MAX));
+        let message = record.parent();
+        self.release_as_slowest(message, before);
+    }
+
+    /// A copy that held `before` bytes holds fewer: when it was the slowest, another one is now.
+    fn release_as_slowest(&mut self, message: Slot, before: u32) {
+        let held = self.deliveries[message].unreleased;
+        if before < held {
+            return;
+        }
+        let mut slowest = 0;
+        for copy in self.deliveries.list(By::Sender, &self.deliveries[message].copies) {
+            slowest = slowest.max(self.deliveries[copy].unreleased);
+            if slowest >= held {
+                return;
+            }
+        }
+        self.deliveries[message].unreleased = slowest;
+        self.release_of(message, held - slowest);
+    }
+
+    /// A copy of a message is wholly sent, or never will be.
+    pub(super) fn copy_is_out(&mut self, message: Slot) {
+        let record = &mut self.deliveries[message];
+        record.unsent -= 1;
+        if record.unsent == 0 {
+            self.release_all(message);
+        }
+    }
+
+    /// A copy is over: the message is, with its last.
+    pub(super) fn copy_concluded(&mut self, copy: Slot) {
+        let record = &mut self.deliveries[copy];
+        let message = record.parent();
+        let sent = record.is(SENT);
+        let before = std::mem::take(&mut record.unreleased);
+        if record.is(OUT_SETTLED) {
+            // A consumer that is sent settled copies takes them.
+            self.rank_settled(copy);
+        }
+        let mut copies = std::mem::replace(&mut self.deliveries[message].copies, List::EMPTY);
+        self.deliveries.unlink(By::Sender, &mut copies, copy);
+        self.deliveries[message].copies = copies;
+        self.deliveries.remove(copy);
+        if !sent {
+            self.copy_is_out(message);
+            if self.deliveries[message].unsent > 0 && !self.deliveries[message].is(COMPLETE) {
+                self.release_as_slowest(message, before);
+            }
+        }
+        if copies.is_empty() {
+            self.message_concluded(message);
+        }
+    }
+
+    /// A copy that went out settled counts as accepted, when nothing else was said of it.
+    fn rank_settled(&mut self, copy: Slot) {
+        let message = self.deliveries[copy].parent();
+        if self.deliveries[message].is(OPEN) && !self.deliveries[copy].is(super::delivery::COUNTED) {
+            self.rank_outcome(copy, None);
+        }
+    }
+
+    /// All copies of a message are over.
+    fn message_concluded(&mut self, message: Slot) {
+        let record = &mut self.deliveries[message];
+        record.stage = Stage::Done;
+        let state = record.outcome.take().map_or(State::RELEASED, |state| *state);
+        if record.is(OPEN) {
+            // What is still arriving is dropped; there is nobody to settle it with.
+            let settled = !self.waits_for_settlement(message) || !self.deliveries[message].is(COMPLETE);
+            self.tell_sender(message, Some(state), settled);
+        }
+        self.release_all(message);
+        self.review(message);
+    }
+}

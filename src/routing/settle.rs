@@ -1,0 +1,247 @@
+//! Settlement: outcomes on their way from consumers to senders, and the end of deliveries.
+
+use crate::ids::{DeliveryId, WireDelivery};
+use crate::link::ReceiverSettleMode;
+use crate::outcome::{State, StateKind};
+use crate::routing::delivery::{By, Kind, Slot, Stage};
+use crate::routing::delivery::{
+    COMPLETE, COUNTED, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, OUT_WIRE, PASSED, SENDING, SETTLED,
+};
+use crate::routing::output::Output;
+use crate::routing::router::Router;
+use crate::time::Time;
+
+/// Rejected with an error, as the router itself says it: the state's encoding (AMQP 1.0, section 3.4.3), since
+/// states pass routing as bytes. `condition` and `description` are short.
+pub fn rejected(condition: &str, description: &str) -> State {
+    debug_assert!(condition.len() + description.len() < 200);
+    let error_len = 1 + 2 + condition.len() + 2 + description.len();
+    let mut bytes = vec![0x00, 0x53, 0x25, 0xc0, (1 + 3 + 2 + error_len) as u8, 1];
+    bytes.extend([0x00, 0x53, 0x1d, 0xc0, error_len as u8, 2]);
+    bytes.extend([0xa3, condition.len() as u8]);
+    bytes.extend(condition.as_bytes());
+    bytes.extend([0xa1, description.len() as u8]);
+    bytes.extend(description.as_bytes());
+    State { kind: StateKind::Rejected, encoded: Some(bytes.into_boxed_slice()) }
+}
+
+/// Whether a state ends a delivery by itself. What isn't known (transactional) ends when it is settled.
+#[inline]
+pub fn is_outcome(state: &Option<State>) -> bool {
+    use StateKind::{Accepted, Modified, Rejected, Released};
+    state.as_ref().is_some_and(|state| matches!(state.kind, Accepted | Rejected | Released | Modified))
+}
+
+impl Router {
+    /// A consumer told the state of a delivery that it was sent.
+    pub fn receiver_disposition(
+        &mut self,
+        id: DeliveryId,
+        wire: WireDelivery,
+        state: Option<State>,
+        settled: bool,
+        _now: Time,
+    ) {
+        self.finish_polled();
+        let Some(slot) = self.deliveries.slot(id) else { return };
+        let record = &mut self.deliveries[slot];
+        if record.stage != Stage::Assigned || record.is(OUT_SETTLED) || record.kind == Kind::Message {
+            return;
+        }
+        record.out_wire = wire;
+        record.set(OUT_WIRE);
+        if record.kind == Kind::Copy {
+            self.copy_disposition(slot, state, settled);
+            return;
+        }
+        let outcome = is_outcome(&state);
+        if outcome && !record.is(OPEN) {
+            self.count_outcome(slot, &state);
+        }
+        let record = &self.deliveries[slot];
+        if settled {
+            self.tell_sender(slot, state, true);
+            self.settle_consumer_side(slot);
+        } else if !outcome {
+            self.tell_sender(slot, state, false);
+        } else if !record.is(OPEN) {
+            // The sender has settled already, or is gone: there is nothing to wait for.
+            self.tell_consumer(slot, None, true);
+        } else if self.waits_for_settlement(slot) {
+            self.tell_sender(slot, state, false);
+        } else {
+            let kind = state.as_ref().map(|state| State { kind: state.kind, encoded: None });
+            self.tell_sender(slot, state, true);
+            self.tell_consumer(slot, kind, true);
+        }
+    }
+
+    /// Whether a delivery's sender settles first (its receiver-settle-mode is second).
+    pub(super) fn waits_for_settlement(&self, slot: Slot) -> bool {
+        let link = self.links.get(self.deliveries[slot].in_link);
+        link.is_some_and(|link| link.receiver_settle_mode == ReceiverSettleMode::Second)
+    }
+
+    /// A sender told the state of a delivery that it sent (settled it, most often).
+    pub fn sender_disposition(&mut self, id: DeliveryId, state: Option<State>, settled: bool, _now: Time) {
+        self.finish_polled();
+        let Some(slot) = self.deliveries.slot(id) else { return };
+        let record = &mut self.deliveries[slot];
+        if record.kind == Kind::Copy || !record.is(OPEN) {
+            return;
+        }
+        if settled {
+            record.clear(OPEN);
+            record.set(SETTLED);
+        }
+        // A consumer that hasn't told its own state yet learns of it when it does: until then its delivery's
+        // number isn't known here.
+        if record.kind == Kind::Single && record.stage == Stage::Assigned && record.is(OUT_WIRE) {
+            self.tell_consumer(slot, state, settled);
+        } else {
+            self.review(slot);
+        }
+    }
+
+    /// The consumer of a delivery hears its state. `settled` ends its side.
+    pub(super) fn tell_consumer(&mut self, slot: Slot, state: Option<State>, settled: bool) {
+        let record = &self.deliveries[slot];
+        let wire = record.out_wire;
+        if let Some(port) = self.port(record.out_link) {
+            self.outputs.push_back(Output::DisposeOutgoing { connection: port.connection, wire, state, settled });
+        }
+        if settled {
+            self.settle_consumer_side(slot);
+        }
+    }
+
+    /// The consumer's engine has forgotten a delivery. When it is still being sent, it stays until that is done.
+    pub(super) fn settle_consumer_side(&mut self, slot: Slot) {
+        let record = &mut self.deliveries[slot];
+        record.set(OUT_SETTLED);
+        if !record.is(SENDING) {
+            self.finish(slot);
+        }
+    }
+
+    /// The sender of a delivery hears its state, when it waits for one.
+    #[inline]
+    pub(super) fn tell_sender(&mut self, slot: Slot, state: Option<State>, settled: bool) {
+        if !self.deliveries[slot].is(OPEN) {
+            return;
+        }
+        if is_outcome(&state) {
+            self.count_outcome(slot, &state);
+        }
+        let record = &mut self.deliveries[slot];
+        if settled {
+            record.clear(OPEN);
+        }
+        let (wire, in_link) = (record.in_wire, record.in_link);
+        if let Some(port) = self.port(in_link) {
+            self.outputs.push_back(Output::DisposeIncoming { connection: port.connection, wire, state, settled });
+        }
+    }
+
+    /// Counts a delivery's outcome, once.
+    #[inline]
+    pub(super) fn count_outcome(&mut self, slot: Slot, state: &Option<State>) {
+        let Some(kind) = state.as_ref().map(|state| state.kind) else { return };
+        let record = &mut self.deliveries[slot];
+        if record.is(COUNTED) {
+            return;
+        }
+        record.set(COUNTED);
+        if let Some(link) = self.links.get_mut(record.out_link) {
+            link.counters.outcome(kind);
+        }
+        if record.kind == Kind::Copy {
+            return;
+        }
+        if let Some(link) = self.links.get_mut(record.in_link) {
+            link.counters.outcome(kind);
+        }
+        if let Some(address) = self.addresses.get_mut(record.address) {
+            address.counters.outcome(kind);
+        }
+        self.totals.outcome(kind);
+    }
+
+    /// A delivery or copy that was assigned leaves its consumer.
+    #[inline]
+    pub(super) fn finish(&mut self, slot: Slot) {
+        let link_id = self.deliveries[slot].out_link;
+        if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
+            self.deliveries.unlink(By::Consumer, &mut consumer.unsettled, slot);
+            if consumer.busy == Some(slot) {
+                consumer.busy = None;
+            }
+            let (candidate, address) = (consumer.candidate, self.deliveries[slot].address);
+            if let (Some(candidate), Some(address)) = (candidate, self.addresses.get_mut(address)) {
+                address.candidates.settled(candidate);
+            }
+            self.refresh(link_id);
+        }
+        self.conclude(slot);
+    }
+
+    /// The consumer's side of a delivery or copy, in no consumer's list any more, is over.
+    pub(super) fn conclude(&mut self, slot: Slot) {
+        let record = &mut self.deliveries[slot];
+        record.clear(SENDING);
+        record.stage = Stage::Done;
+        self.leave_depth(slot);
+        if self.deliveries[slot].kind == Kind::Copy {
+            self.copy_concluded(slot);
+            return;
+        }
+        self.release_all(slot);
+        self.review(slot);
+    }
+
+    #[inline]
+    pub(super) fn leave_depth(&mut self, slot: Slot) {
+        let record = &mut self.deliveries[slot];
+        if record.take(DEPTH) {
+            let id = record.address;
+            if let Some(address) = self.addresses.get_mut(id) {
+                address.leave(record.bytes);
+                if address.is_unused() {
+                    self.remove_address(id);
+                }
+            }
+        }
+    }
+
+    /// Looks whether a delivery gives its credit back, and whether it is over. Its slot may be free afterwards.
+    #[inline]
+    pub(super) fn review(&mut self, slot: Slot) {
+        let record = &mut self.deliveries[slot];
+        if record.is(OPEN) || !record.is(COMPLETE | CUT) {
+            return;
+        }
+        let done = record.stage == Stage::Done;
+        let passed = done || (record.kind == Kind::Single && record.stage == Stage::Assigned && !record.is(SENDING));
+        let link_id = record.in_link;
+        if passed && record.take(CREDIT) {
+            let was_assigned = record.is(PASSED);
+            if let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) {
+                if was_assigned {
+                    sender.unsettled -= 1;
+                } else {
+                    sender.waiting -= 1;
+                }
+            }
+            self.mark_dirty(link_id);
+        }
+        if done {
+            if let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) {
+                self.deliveries.unlink(By::Sender, &mut sender.deliveries, slot);
+                if sender.ended && sender.deliveries.is_empty() {
+                    self.free_link(link_id);
+                }
+            }
+            self.deliveries.remove(slot);
+        }
+    }
+}
