@@ -37,7 +37,7 @@ pub const DEFAULT_NAME: &str = "(built-in default)";
 /// Everything that is wrong with the text, not just the first.
 pub fn load(text: &str, name: &str) -> Result<Config, ConfigError> {
     let mut report = problem::Report::new(name);
-    let is_json = name.len() >= 5 && name[name.len() - 5..].eq_ignore_ascii_case(".json");
+    let is_json = name.to_ascii_lowercase().ends_with(".json");
     let sections = if is_json { json::parse(text, &mut report) } else { conf::parse(text, &mut report) };
     let config = build::build(&sections, &mut report);
     report.finish(config)
