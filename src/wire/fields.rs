@@ -2,7 +2,7 @@
 //! value of the fields that may hold several symbols.
 
 use super::error::Error;
-use super::value::{ascii, code, utf8, Array, Reader, Value};
+use super::value::{ascii, code, utf8, Array, List, Reader, Value};
 use super::{descriptor, encode, WireError};
 
 /// Reads a descriptor, number or symbol. None: one that the specification doesn't have.
@@ -251,7 +251,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// One symbol, or an array of them.
+    /// One symbol, an array of them, or a list of them: python-proton sends that where it was given a list.
     pub fn symbols(&mut self, field: &'static str) -> Result<Symbols<'a>, WireError> {
         if !self.next_value() {
             return Ok(Symbols::NONE);
@@ -262,7 +262,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The value of a field that may hold several symbols: none, one, or an array. For encoding it can be
+/// The value of a field that may hold several symbols: none, one, an array or a list. For encoding it can be
 /// made of names.
 #[derive(Clone, Copy, Default)]
 pub struct Symbols<'a>(Source<'a>);
@@ -273,6 +273,7 @@ enum Source<'a> {
     None,
     One(&'a str),
     Array(Array<'a>),
+    List(List<'a>),
     Names(&'a [&'a str]),
 }
 
@@ -292,6 +293,9 @@ impl<'a> Symbols<'a> {
             {
                 Some(Symbols(Source::Array(array)))
             }
+            Value::List(list) if list.iter().all(|element| matches!(element, Ok(Value::Symbol(_)))) => {
+                Some(Symbols(Source::List(list)))
+            }
             _ => None,
         }
     }
@@ -301,6 +305,7 @@ impl<'a> Symbols<'a> {
             Source::None => (None, None, &[]),
             Source::One(symbol) => (Some(symbol), None, &[]),
             Source::Array(array) => (None, Some(array.iter()), &[]),
+            Source::List(list) => (None, Some(list.iter()), &[]),
             Source::Names(names) => (None, None, names),
         };
         let elements = array.into_iter().flatten().map_while(|element| match element {
