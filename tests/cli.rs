@@ -218,6 +218,21 @@ fn both_signals_end_it_in_order() {
     }
 }
 
+/// The block of the README that begins with this command, without it.
+fn readme_block(command: &str) -> String {
+    let readme = include_str!("../README.md");
+    let block = readme.split("```").find(|block| block.contains(command)).expect("the command is in the README");
+    block.split_once(command).unwrap().1.trim_start().to_string()
+}
+
+#[test]
+fn the_readmes_example_prints_what_the_readme_says() {
+    let router = Started::new("example", "");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello.py");
+    let output = Command::new(program).arg(format!("127.0.0.1:{}", router.port)).output().unwrap();
+    assert_eq!((stdout(&output), stderr(&output)), (readme_block("$ examples/hello.py"), String::new()));
+}
+
 #[test]
 fn it_starts_fast() {
     let begin = Instant::now();

@@ -117,3 +117,20 @@ fn how_to_try(places: &[SocketAddr]) -> String {
         places.join(", ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_shows_what_is_said_at_the_start() {
+        let said = how_to_try(&["127.0.0.1:5672".parse().unwrap()]);
+        assert!(include_str!("../../README.md").contains(&said), "{said}");
+    }
+
+    #[test]
+    fn options_are_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}
