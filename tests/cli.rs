@@ -1,7 +1,8 @@
 //! The program as those who start it see it: exit codes, what it says and where, signals.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -231,6 +232,60 @@ fn the_readmes_example_prints_what_the_readme_says() {
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello.py");
     let output = Command::new(program).arg(format!("127.0.0.1:{}", router.port)).output().unwrap();
     assert_eq!((stdout(&output), stderr(&output)), (readme_block("$ examples/hello.py"), String::new()));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let mut router = Started::new("twice", "");
+    // A peer that opens, and then neither reads nor closes: the orderly end waits for it.
+    let mut peer = TcpStream::connect(("127.0.0.1", router.port)).unwrap();
+    let open = [0x00, 0x53, 0x10, 0xc0, 0x04, 0x01, 0xa1, 0x01, b'x'];
+    peer.write_all(b"AMQP\x00\x01\x00\x00").unwrap();
+    peer.write_all(&[&[0, 0, 0, 8 + open.len() as u8, 2, 0, 0, 0][..], &open].concat()).unwrap();
+    peer.read_exact(&mut [0; 16]).unwrap();
+    router.signal(libc::SIGTERM);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(router.child.try_wait().unwrap(), None, "it waits for the peer's close");
+    router.signal(libc::SIGTERM);
+    assert_eq!(router.exit_code(Duration::from_millis(500)), Some(128 + libc::SIGTERM));
+}
+
+/// Starts the router where io_uring_setup answers with an error, as a container's seccomp profile does it.
+fn without_io_uring(errno: i32) -> Output {
+    let statement = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    // The system call's number is the first word of what the filter sees.
+    let mut filter = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_io_uring_setup as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let file = File::new(&format!("ring-{errno}.conf"), "listener {\n host: 127.0.0.1\n port: 0\n}\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringway"));
+    command.args(["-c", file.path()]).stdin(Stdio::null());
+    // SAFETY: two system calls, nothing allocated, between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+            let is_set = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0;
+            is_set.then_some(()).ok_or_else(std::io::Error::last_os_error)
+        });
+    }
+    command.output().unwrap()
+}
+
+#[test]
+fn without_io_uring_it_says_what_to_enable() {
+    for (errno, what) in [
+        (libc::EPERM, "kernel.io_uring_disabled=0"),
+        (libc::ENOSYS, "Linux 6.1 or later is needed"),
+        (libc::EINVAL, "Linux 6.1 or later is needed"),
+    ] {
+        let output = without_io_uring(errno);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).contains(what), "{output:?}");
+    }
 }
 
 #[test]
