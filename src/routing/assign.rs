@@ -171,9 +171,8 @@ impl Router {
         }
         let record = &self.deliveries[slot];
         let (in_link, session) = (record.in_link, record.in_wire.session);
-        let Some(link) = self.links.get(in_link) else { return };
-        if link.sender().is_some_and(|sender| !sender.silent) {
-            self.release(link.port.connection, session, bytes as usize);
+        if let Some(port) = self.port(in_link) {
+            self.release(port.connection, session, bytes as usize);
         }
     }
 

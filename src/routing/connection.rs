@@ -67,6 +67,10 @@ impl Connections {
         self.slots.get_mut(id.index as usize)?.as_mut().filter(|connection| connection.generation == id.generation)
     }
 
+    pub fn is_open(&self, id: ConnectionId) -> bool {
+        self.get(id).is_some()
+    }
+
     pub fn link_capacity(&self, id: ConnectionId) -> Option<u32> {
         self.get(id).map(|connection| connection.link_capacity)
     }

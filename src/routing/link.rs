@@ -46,8 +46,6 @@ pub struct Sender {
     pub dirty: bool,
     /// Detached.
     pub ended: bool,
-    /// Its connection is gone, too.
-    pub silent: bool,
 }
 
 /// A link whose peer receives.
@@ -85,7 +83,6 @@ impl Sender {
             draining: false,
             dirty: false,
             ended: false,
-            silent: false,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::ids::{AddressId, ConnectionId, LinkId};
 use crate::link::Direction;
 use crate::outcome::State;
 use crate::routing::delivery::{By, Kind, Slot, Stage, NONE};
-use crate::routing::delivery::{COMPLETE, CUT, OPEN, OUT_SETTLED, SENDING, SETTLED};
+use crate::routing::delivery::{COMPLETE, COUNTED, CUT, OPEN, OUT_SETTLED, SENDING, SETTLED};
 use crate::routing::link::End;
 use crate::routing::router::Router;
 use crate::time::Time;
@@ -15,8 +15,7 @@ impl Router {
         self.finish_polled();
         // Senders first, so that no consumer's end makes an outcome for a sender that goes with it.
         for link_id in self.connections.links(connection).to_vec() {
-            if let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) {
-                sender.silent = true;
+            if self.links.get(link_id).is_some_and(|link| link.sender().is_some()) {
                 self.end_link(link_id);
             }
         }
@@ -24,7 +23,8 @@ impl Router {
             self.end_link(link_id);
         }
         self.connections.close(connection);
-        self.released.take_if(|released| released.connection == connection);
+        // What the ends of its own links would have said to it.
+        self.outputs.retain(|output| output.connection() != connection);
     }
 
     /// A link is gone, for whatever reason. Unknown ones are ignored.
@@ -109,9 +109,14 @@ impl Router {
     /// The sender of a delivery is gone.
     fn orphan(&mut self, slot: Slot) {
         let record = &mut self.deliveries[slot];
-        record.clear(OPEN);
+        // An outcome that the sender was to settle: nobody else will.
+        let said = record.take(OPEN) && record.is(COUNTED);
         if !record.is(COMPLETE) {
             self.cut(slot);
+            return;
+        }
+        if said && record.stage == Stage::Assigned {
+            self.tell_consumer(slot, None, true);
             return;
         }
         let settled = record.is(SETTLED);

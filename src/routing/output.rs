@@ -26,3 +26,20 @@ pub enum Output {
     /// Payload bytes that a session of this connection brought have left the router.
     PayloadReleased { connection: ConnectionId, session: SessionNumber, bytes: usize },
 }
+
+impl Output {
+    /// Whose engine it is for.
+    pub fn connection(&self) -> ConnectionId {
+        match self {
+            Output::Credit { port, .. }
+            | Output::Send { port, .. }
+            | Output::SendMore { port, .. }
+            | Output::SendAbort { port, .. }
+            | Output::Drained { port }
+            | Output::Detach { port, .. } => port.connection,
+            Output::DisposeIncoming { connection, .. }
+            | Output::DisposeOutgoing { connection, .. }
+            | Output::PayloadReleased { connection, .. } => *connection,
+        }
+    }
+}

@@ -203,8 +203,10 @@ impl Router {
             if let Some(output) = self.next_grant() {
                 return Some(output);
             }
-            let released = self.released.take()?;
-            return Some(released.into());
+            if self.released.is_none() {
+                return None;
+            }
+            self.flush_released();
         }
     }
 
@@ -233,14 +235,16 @@ impl Router {
                 return;
             }
         }
-        let before = self.released.replace(Released { connection, session, bytes });
-        self.outputs.extend(before.map(Output::from));
+        self.flush_released();
+        self.released = Some(Released { connection, session, bytes });
     }
-}
 
-impl From<Released> for Output {
-    fn from(released: Released) -> Output {
-        Output::PayloadReleased { connection: released.connection, session: released.session, bytes: released.bytes }
+    /// Has the engine hear of released payload, where its connection is still there.
+    fn flush_released(&mut self) {
+        let Some(Released { connection, session, bytes }) = self.released.take() else { return };
+        if self.connections.is_open(connection) {
+            self.outputs.push_back(Output::PayloadReleased { connection, session, bytes });
+        }
     }
 }
 

@@ -1,0 +1,219 @@
+//! Multicast: a copy each, one outcome.
+
+#[path = "routing_support/mod.rs"]
+mod support;
+
+use ringway::ids::{ConnectionId, LinkId};
+use ringway::limits::STREAM_BYTES_MIN;
+use ringway::link::{Direction, ReceiverSettleMode, SenderSettleMode};
+use ringway::outcome::{State, StateKind};
+use support::*;
+
+fn group(consumers: usize, credit: u32) -> (Bench, ConnectionId, LinkId, Vec<LinkId>) {
+    let mut bench = Bench::default();
+    let connection = bench.connect(100);
+    let consumers = (0..consumers).map(|_| bench.consumer(connection, "multicast/m", credit)).collect();
+    let sender = bench.sender(connection, "multicast/m");
+    bench.take();
+    (bench, connection, sender, consumers)
+}
+
+fn state(kind: StateKind) -> Option<State> {
+    Some(State { kind, encoded: None })
+}
+
+#[test]
+fn every_consumer_has_a_copy_and_the_sender_one_outcome() {
+    let (mut bench, connection, sender, consumers) = group(3, 10);
+    bench.send(sender, 0, false, "m");
+    assert_eq!(bench.take(), consumers.iter().map(|link| sent(*link, "m")).collect::<Vec<_>>());
+    assert_eq!(bench.router.address("multicast/m").unwrap().depth_messages(), 3);
+    bench.accept(0);
+    bench.accept(2);
+    assert_eq!(bench.take(), []);
+    bench.accept(1);
+    assert_eq!(bench.take(), [told(0, StateKind::Accepted)]);
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn the_highest_outcome_wins() {
+    use StateKind::{Accepted, Modified, Rejected, Released};
+    for (copies, expected) in [
+        ([Released, Modified, Released], Modified),
+        ([Released, Accepted, Modified], Accepted),
+        ([Accepted, Rejected, Accepted], Rejected),
+        ([Released, Released, Released], Released),
+    ] {
+        let (mut bench, _, sender, _) = group(3, 10);
+        bench.send(sender, 0, false, "m");
+        bench.take();
+        for (at, kind) in copies.into_iter().enumerate() {
+            bench.dispose(at, state(kind), true);
+        }
+        assert_eq!(bench.take(), [told(0, expected)]);
+    }
+}
+
+#[test]
+fn an_error_of_one_consumer_reaches_the_sender_whole() {
+    let (mut bench, _, sender, _) = group(2, 10);
+    bench.send(sender, 0, false, "m");
+    bench.take();
+    let error = State { kind: StateKind::Rejected, encoded: Some(Box::new([9, 9])) };
+    bench.dispose(0, Some(error.clone()), true);
+    bench.accept(1);
+    bench.take();
+    assert_eq!(bench.states, [(0, Some(error))]);
+}
+
+#[test]
+fn unsettled_copies_wait_for_their_own_consumer() {
+    let (mut bench, connection, sender, consumers) = group(2, 1);
+    bench.send(sender, 0, false, "a");
+    bench.send(sender, 1, false, "b");
+    assert_eq!(bench.take(), [sent(consumers[0], "a"), sent(consumers[1], "a")]);
+    bench.router.credit(consumers[1], 1, 2, false, bench.now);
+    assert_eq!(bench.take(), [sent(consumers[1], "b")]);
+    for at in 0..3 {
+        bench.accept(at);
+    }
+    assert_eq!(bench.take(), [told(0, StateKind::Accepted)]);
+    bench.router.credit(consumers[0], 1, 2, false, bench.now);
+    assert_eq!(bench.take(), [sent(consumers[0], "b")]);
+    bench.accept(3);
+    assert_eq!(bench.take(), [told(1, StateKind::Accepted)]);
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn settled_ones_go_to_who_has_room_and_the_rest_is_counted() {
+    let (mut bench, connection, sender, consumers) = group(2, 1);
+    let idle = bench.consumer(connection, "multicast/m", 0);
+    bench.router.credit(consumers[1], 0, 5, false, bench.now);
+    bench.take();
+    for number in 0..3 {
+        bench.send(sender, number, true, "m");
+        bench.take();
+    }
+    let to = |link: LinkId| bench.sent.iter().filter(|(to, _)| *to == link).count();
+    assert_eq!((to(consumers[0]), to(consumers[1]), to(idle)), (1, 3, 0));
+    assert_eq!(bench.router.totals().missed, 2);
+    assert_eq!(bench.router.link_counters(consumers[0]).unwrap().missed, 2);
+    assert_eq!(bench.router.deliveries_len(), 0);
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn lost_consumers_count_as_failed_or_never_reached() {
+    let (mut bench, connection, sender, consumers) = group(2, 1);
+    bench.send(sender, 0, false, "a");
+    bench.send(sender, 1, false, "b");
+    bench.take();
+    bench.end(consumers[0]);
+    assert_eq!(bench.take(), []);
+    bench.accept(1);
+    assert_eq!(bench.take(), [told(0, StateKind::Accepted)]);
+    bench.end(consumers[1]);
+    assert_eq!(bench.take(), [told(1, StateKind::Released)]);
+    bench.send(sender, 2, false, "c");
+    assert_eq!(bench.take(), [told(2, StateKind::Released)]);
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn a_stream_goes_to_all_and_is_released_as_the_slowest_takes_it() {
+    let (mut bench, connection, sender, consumers) = group(2, 10);
+    let body = "x".repeat(STREAM_BYTES_MIN);
+    let stream = bench.begin(sender, 0, false, &body);
+    assert_eq!(bench.take().len(), 2);
+    let copies: Vec<_> = bench.sent.iter().map(|(_, copy)| *copy).collect();
+    bench.quiet = false;
+    bench.router.payload_sent(copies[0], STREAM_BYTES_MIN, false, bench.now);
+    assert_eq!(bench.take(), []);
+    bench.router.payload_sent(copies[1], 1000, false, bench.now);
+    assert_eq!(bench.take(), [Out::Released(1000)]);
+    bench.more(stream, "end", true);
+    assert_eq!(
+        bench.take(),
+        [Out::More(consumers[0], "end".into(), true), Out::More(consumers[1], "end".into(), true)]
+    );
+    bench.router.payload_sent(copies[1], STREAM_BYTES_MIN - 1000 + 3, true, bench.now);
+    bench.take();
+    bench.router.payload_sent(copies[0], 3, true, bench.now);
+    bench.accept(0);
+    bench.accept(1);
+    bench.quiet = true;
+    assert_eq!(bench.take(), [told(0, StateKind::Accepted)]);
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn an_aborted_stream_is_aborted_everywhere() {
+    let (mut bench, connection, sender, consumers) = group(2, 10);
+    let stream = bench.begin(sender, 0, false, &"x".repeat(STREAM_BYTES_MIN));
+    bench.take();
+    bench.router.delivery_aborted(stream, bench.now);
+    assert_eq!(bench.take(), [Out::Abort(consumers[0]), Out::Abort(consumers[1])]);
+    bench.send(sender, 1, true, "m");
+    assert_eq!(bench.take().len(), 2);
+    assert_eq!(bench.router.deliveries_len(), 0);
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn all_consumers_of_a_stream_go_and_the_rest_of_it_is_dropped() {
+    let (mut bench, connection, sender, consumers) = group(2, 10);
+    let stream = bench.begin(sender, 0, false, &"x".repeat(STREAM_BYTES_MIN));
+    bench.take();
+    let copies: Vec<_> = bench.sent.iter().map(|(_, copy)| *copy).collect();
+    bench.router.payload_sent(copies[0], 10, false, bench.now);
+    bench.end(consumers[0]);
+    bench.end(consumers[1]);
+    assert_eq!(bench.take(), [told(0, StateKind::Modified)]);
+    bench.more(stream, "end", true);
+    assert_eq!(bench.take(), []);
+    assert_eq!(bench.router.deliveries_len(), 0);
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn settle_modes_of_the_consumers_are_kept_apart() {
+    let mut bench = Bench::default();
+    let connection = bench.connect(100);
+    let modes = |sender| Modes(sender, ReceiverSettleMode::First);
+    let settled = bench.consumer_with(connection, "multicast/m", 10, modes(SenderSettleMode::Settled));
+    let unsettled = bench.consumer_with(connection, "multicast/m", 10, modes(SenderSettleMode::Unsettled));
+    let sender = bench.sender(connection, "multicast/m");
+    bench.take();
+    bench.send(sender, 0, false, "a");
+    assert_eq!(bench.take(), [Out::Send(settled, "a".into(), true, true), sent(unsettled, "a")]);
+    bench.dispose(1, state(StateKind::Released), true);
+    assert_eq!(bench.take(), [told(0, StateKind::Accepted)]);
+    bench.send(sender, 1, true, "b");
+    assert_eq!(bench.take(), [Out::Send(settled, "b".into(), true, true), sent(unsettled, "b")]);
+    bench.dispose(3, state(StateKind::Accepted), false);
+    assert_eq!(bench.take(), [Out::ToldConsumer(3, None, true)]);
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn in_three_steps_the_sender_settles_last() {
+    let mut bench = Bench::default();
+    let connection = bench.connect(100);
+    for _ in 0..2 {
+        bench.consumer(connection, "multicast/m", 10);
+    }
+    let second = Modes(SenderSettleMode::Unsettled, ReceiverSettleMode::Second);
+    let sender = bench.attach(connection, Direction::Incoming, &node("multicast/m"), second).unwrap().link;
+    let delivery = bench.send(sender, 0, false, "m").unwrap();
+    bench.take();
+    bench.accept(0);
+    bench.accept(1);
+    assert_eq!(bench.take(), [Out::Told(0, Some(StateKind::Accepted), false)]);
+    assert_eq!(bench.router.deliveries_len(), 1);
+    bench.router.sender_disposition(delivery, None, true, bench.now);
+    assert_eq!(bench.take(), []);
+    assert_eq!(bench.router.deliveries_len(), 0);
+    bench.close_all(&[connection]);
+}
