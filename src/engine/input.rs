@@ -6,13 +6,16 @@
 //! that came in one-byte reads doesn't keep a chunk alive for each byte.
 
 use crate::limits::COPY_BYTES_MAX;
-use crate::payload::{Payload, Range};
+use crate::payload::{Packer, Payload, Pool, Range};
 use crate::wire::frame::{self, FrameHeader, HEADER_BYTES};
 use crate::wire::WireError;
 use std::collections::VecDeque;
 
 /// A straddling frame of up to so many bytes is copied whole.
 const GATHER_BYTES_MAX: usize = 2 * COPY_BYTES_MAX;
+/// Chunks that gathered bytes are put into, one behind another; so many are kept.
+const GATHER_CHUNK_BYTES: usize = 2 * GATHER_BYTES_MAX;
+const GATHER_CHUNKS_KEPT: usize = 2;
 /// Of a longer one at least so many bytes are made contiguous, enough for any transfer's performative.
 const HEAD_BYTES_MIN: usize = 512;
 
@@ -75,11 +78,13 @@ pub(super) struct Input {
     len: usize,
     /// A gathering vector at rest.
     spare: Vec<u8>,
+    /// Where frames that straddled become contiguous; made when the first does.
+    packer: Option<Packer>,
 }
 
 impl Input {
     pub(super) fn new() -> Input {
-        Input { pieces: VecDeque::new(), len: 0, spare: Vec::new() }
+        Input { pieces: VecDeque::new(), len: 0, spare: Vec::new(), packer: None }
     }
 
     /// Bytes that were received and not yet cut.
@@ -90,6 +95,18 @@ impl Input {
 
     pub(super) fn clear(&mut self) {
         *self = Input::new();
+    }
+
+    /// Frees what is kept for the next straddling frame.
+    pub(super) fn shrink(&mut self) {
+        self.packer = None;
+        self.spare = Vec::new();
+    }
+
+    /// A contiguous copy.
+    fn pack(&mut self, bytes: &[u8]) -> Range {
+        let pool = || Packer::new(Pool::new(GATHER_CHUNK_BYTES, GATHER_CHUNKS_KEPT));
+        self.packer.get_or_insert_with(pool).pack(bytes)
     }
 
     #[inline]
@@ -173,11 +190,14 @@ impl Input {
             if let Some(bytes) = range.as_slice().first_chunk::<HEADER_BYTES>() {
                 let header = checked_header(bytes, size_max)?;
                 let (size, body_at) = (header.size as usize, usize::from(header.doff) * 4);
-                if size < range.len() {
-                    let mut body = range.slice(body_at, size);
-                    range.advance(size);
+                if size <= range.len() {
+                    let body = range.slice(body_at, size);
                     self.len -= size;
-                    let _ = &mut body;
+                    if size == range.len() {
+                        self.pieces.pop_front();
+                    } else {
+                        range.advance(size);
+                    }
                     return Ok(Some(Frame { header, body, rest: Payload::new() }));
                 }
             }
@@ -212,20 +232,29 @@ impl Input {
         if here == left || here >= COPY_BYTES_MAX {
             return self.take_piece(here).unwrap_or_else(|| Range::copied(&[]));
         }
+        // Few bytes in front: so many that a performative fits, or all.
         let count = if left <= GATHER_BYTES_MAX { left } else { HEAD_BYTES_MIN.max(here) };
         let mut gathered = [0; GATHER_BYTES_MAX];
         let filled = self.peek(&mut gathered[..count]);
         self.consume(filled);
-        Range::copied(&gathered[..filled])
+        self.pack(&gathered[..filled])
     }
 
-    /// Up to `count` bytes from the front piece: of a chunk where they are many or all that is left of it.
+    /// Up to `count` bytes from the front piece: where they are many, as a range of their chunk, else copied.
     fn take_piece(&mut self, count: usize) -> Option<Range> {
-        let piece = self.pieces.front_mut()?;
-        let count = piece.as_slice().len().min(count);
-        let taken = match piece {
-            Piece::Shared(range) => range.slice(0, count),
-            Piece::Gathered { bytes, from } => Range::copied(&bytes[*from..*from + count]),
+        let count = self.pieces.front()?.as_slice().len().min(count);
+        let taken = match self.pieces.pop_front()? {
+            Piece::Shared(range) if count >= COPY_BYTES_MAX => {
+                let taken = range.slice(0, count);
+                self.pieces.push_front(Piece::Shared(range));
+                taken
+            }
+            piece => {
+                let slice = piece.as_slice();
+                let taken = self.pack(&slice[..count.min(slice.len())]);
+                self.pieces.push_front(piece);
+                taken
+            }
         };
         self.consume(count);
         Some(taken)

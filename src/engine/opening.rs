@@ -156,6 +156,7 @@ impl Engine {
     /// The time of `poll_timeout` came.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = now;
+        self.input.shrink();
         if self.is_closed() {
             return;
         }
