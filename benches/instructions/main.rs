@@ -4,12 +4,13 @@
 //! what start and set-up cost drops out. A scenario is a function of N in its room's file here; what it sets up must
 //! not depend on N. One operation is named in its comment.
 
+mod dispatch;
 mod wire;
 
 /// A scenario: its name, `room/what`, and what to run N times.
 pub type Scenario = (&'static str, fn(u64));
 
-const ROOMS: &[&[Scenario]] = &[wire::SCENARIOS];
+const ROOMS: &[&[Scenario]] = &[wire::SCENARIOS, dispatch::SCENARIOS];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
