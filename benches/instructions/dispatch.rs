@@ -85,9 +85,7 @@ impl Bench {
         terminus::Source { address: Some("a"), ..terminus::Source::default() }.encode(&mut source);
         terminus::Target { address: Some("a"), ..terminus::Target::default() }.encode(&mut target);
         let mut out = PROTOCOL_HEADER_AMQP.to_vec();
-        frame_of(&mut out, |out| {
-            Open { container_id: "bench", max_frame_size: 65_536, ..Open::default() }.encode(out)
-        });
+        frame_of(&mut out, |out| Open { container_id: "bench", max_frame_size: 65_536, ..Open::default() }.encode(out));
         frame_of(&mut out, |out| {
             Begin { incoming_window: 1 << 30, outgoing_window: 1 << 30, ..Begin::default() }.encode(out)
         });
@@ -126,6 +124,17 @@ fn frames(bytes: &[u8], mut each: impl FnMut(Performative<'_>)) {
     }
 }
 
+/// Up to which delivery the sender has credit, where a flow among these frames says it.
+fn granted(bytes: &[u8]) -> Option<u32> {
+    let mut limit = None;
+    frames(bytes, |performative| {
+        if let Performative::Flow(Flow { handle: Some(_), delivery_count, link_credit, .. }) = performative {
+            limit = Some(delivery_count.unwrap_or(0) + link_credit.unwrap_or(0));
+        }
+    });
+    limit
+}
+
 fn consumer_flow(received: u32) -> Flow<'static> {
     Flow {
         next_incoming_id: Some(received),
@@ -162,11 +171,7 @@ fn flow(count: u64, body: usize, settled: bool) {
     while received < count {
         bench.receive(RECEIVER, &input);
         bench.turn();
-        frames(&bench.to_sender, |performative| {
-            if let Performative::Flow(Flow { handle: Some(_), delivery_count, link_credit, .. }) = performative {
-                limit = delivery_count.unwrap_or(0) + link_credit.unwrap_or(0);
-            }
-        });
+        limit = granted(&bench.to_sender).unwrap_or(limit);
         input.clear();
         for id in sent..limit {
             let at = input.len();
@@ -177,6 +182,7 @@ fn flow(count: u64, body: usize, settled: bool) {
         sent = limit;
         bench.receive(SENDER, &input);
         bench.turn();
+        limit = granted(&bench.to_sender).unwrap_or(limit);
         assert!(bench.to_receiver.len() >= body, "nothing came out");
         input.clear();
         if !settled {
