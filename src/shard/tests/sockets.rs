@@ -121,7 +121,7 @@ fn a_stop_does_not_wait_for_a_peer_that_never_reads() {
     let begin = Instant::now();
     running.stop();
     let elapsed = begin.elapsed();
-    assert!(elapsed >= Duration::from_millis(250) && elapsed < Duration::from_secs(2), "{elapsed:?}");
+    assert!(elapsed >= Duration::from_millis(250) && elapsed < Duration::from_secs(10), "{elapsed:?}");
     drop((stuck, idle));
 }
 
