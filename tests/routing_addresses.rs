@@ -192,18 +192,30 @@ fn a_dynamic_target_is_an_address_that_others_can_consume() {
 }
 
 #[test]
-fn a_drain_is_answered_when_nothing_waits() {
+fn a_drain_asks_the_senders_and_is_answered_when_they_have_nothing() {
     let mut bench = Bench::default();
     let connection = bench.connect(10);
     let consumer = bench.consumer(connection, "q", 0);
     bench.router.credit(consumer, 0, 7, true, bench.now);
     assert_eq!(bench.take(), [Out::Drained(consumer)]);
+    bench.quiet = false;
     let sender = bench.sender(connection, "q");
-    bench.take();
-    bench.send(sender, 0, true, "a");
     assert_eq!(bench.take(), []);
     bench.router.credit(consumer, 7, 9, true, bench.now);
-    assert_eq!(bench.take(), [Out::Send(consumer, "a".into(), true, true), Out::Drained(consumer)]);
+    assert_eq!(bench.take(), [Out::Drain(sender)]);
+    bench.send(sender, 0, true, "a");
+    assert_eq!(bench.take(), [Out::Send(consumer, "a".into(), true, true), Out::Released(1)]);
+    bench.router.sender_drained(sender, 0, bench.now);
+    assert_eq!(bench.take(), [Out::Drained(consumer)]);
+    // One that doesn't answer is waited for a while.
+    bench.router.credit(consumer, 9, 10, true, bench.now);
+    assert_eq!(bench.take(), [Out::Drain(sender)]);
+    let deadline = bench.router.poll_timeout().expect("a deadline");
+    assert!(deadline <= bench.now + bench.router.settings().drain_wait);
+    bench.now = deadline;
+    bench.router.handle_timeout(deadline);
+    assert_eq!(bench.take(), [Out::Drained(consumer)]);
+    bench.close_all(&[connection]);
 }
 
 #[test]

@@ -145,7 +145,8 @@ impl World {
             70..88 => self.dispose(),
             88..92 => self.settle_by_sender(),
             92..95 => self.block(),
-            95..97 => {
+            95 => self.return_credit(),
+            96 => {
                 if self.router.poll_timeout().is_some_and(|at| at <= self.now) {
                     self.router.handle_timeout(self.now);
                 }
@@ -400,6 +401,15 @@ impl World {
         if let Some(token) = sent.token {
             self.router.sender_disposition(token, None, true, self.now);
         }
+    }
+
+    /// A sender answers a drain, or gives credit back by itself.
+    fn return_credit(&mut self) {
+        let with: Vec<u32> = self.senders.iter().filter(|(_, s)| s.credit > 0).map(|(h, _)| *h).collect();
+        let Some(handle) = self.random.pick(&with) else { return };
+        let sender = self.senders.get_mut(&handle).unwrap();
+        sender.credit = 0;
+        self.router.sender_drained(sender.link, 0, self.now);
     }
 
     fn block(&mut self) {
@@ -681,4 +691,14 @@ fn run(settings: impl Fn() -> RouterSettings) {
 #[test]
 fn by_capacity() {
     run(|| RouterSettings { flow_control: FlowControl::Capacity, ..settings() });
+}
+
+#[test]
+fn by_share() {
+    run(|| RouterSettings { flow_control: FlowControl::Share, ..settings() });
+}
+
+#[test]
+fn by_share_without_slack() {
+    run(|| RouterSettings { flow_control: FlowControl::Share, credit_slack_percent: 0, ..settings() });
 }

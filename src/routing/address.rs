@@ -2,10 +2,13 @@
 
 use crate::ids::LinkId;
 use crate::routing::counters::Counters;
+use crate::routing::credit::{AddressCredit, ConsumerSlot, CreditSettings, SenderSlot};
 use crate::routing::delivery::List;
 use crate::routing::name::{Class, Name};
 use crate::routing::settings::{AddressAttributes, Treatment};
-use crate::routing::treatment::Candidates;
+use crate::routing::threshold::Depth;
+use crate::routing::treatment::{Candidate, Candidates};
+use crate::time::Time;
 
 pub struct Address {
     pub class: Class,
@@ -14,24 +17,35 @@ pub struct Address {
     pub attributes: AddressAttributes,
     pub senders: Vec<LinkId>,
     pub consumers: Vec<LinkId>,
-    /// Consumers that gave credit at least once.
-    pub active: u32,
-    /// Consumers that want their drain answered.
-    pub drains: Vec<LinkId>,
+    pub credit: AddressCredit,
+    /// The links of the credit's slots.
+    sender_slots: Vec<LinkId>,
+    consumer_slots: Vec<LinkId>,
     /// Deliveries that no consumer had room for, in the order of their arrival.
     pub waiting: List,
     /// Consumers that can take a delivery now (multicast: and have one waiting).
     pub candidates: Candidates,
     /// In the router's list of addresses with work to do.
     pub has_work: bool,
+    /// When its credit is looked at next.
+    pub timer: Option<Time>,
+    /// That may have to be earlier.
+    pub timer_due: bool,
     /// Deliveries that are in the router: waiting and unsettled, a multicast message once a copy.
-    pub depth_messages: u64,
-    pub depth_bytes: u64,
+    pub depth: Depth,
     pub counters: Counters,
 }
 
+/// Puts a link at a slot's place.
+fn place(links: &mut Vec<LinkId>, slot: u32, link: LinkId) {
+    if links.len() <= slot as usize {
+        links.resize(slot as usize + 1, link);
+    }
+    links[slot as usize] = link;
+}
+
 impl Address {
-    pub fn new(name: Name<'_>, treatment: Treatment, attributes: AddressAttributes) -> Address {
+    pub fn new(name: Name<'_>, treatment: Treatment, attributes: AddressAttributes, credit: CreditSettings) -> Address {
         Address {
             class: name.class,
             rest: name.rest.into(),
@@ -39,40 +53,45 @@ impl Address {
             attributes,
             senders: Vec::new(),
             consumers: Vec::new(),
-            active: 0,
-            drains: Vec::new(),
+            credit: AddressCredit::new(credit),
+            sender_slots: Vec::new(),
+            consumer_slots: Vec::new(),
             waiting: List::EMPTY,
             candidates: Candidates::new(treatment),
             has_work: false,
-            depth_messages: 0,
-            depth_bytes: 0,
+            timer: None,
+            timer_due: false,
+            depth: Depth::default(),
             counters: Counters::default(),
         }
+    }
+
+    pub fn join_sender(&mut self, link: LinkId, capacity: u32) -> SenderSlot {
+        let slot = self.credit.sender_joined(capacity);
+        place(&mut self.sender_slots, slot.0, link);
+        slot
+    }
+
+    pub fn join_consumer(&mut self, link: LinkId, capacity: u32) -> (ConsumerSlot, Candidate) {
+        let slot = self.credit.consumer_joined(capacity);
+        place(&mut self.consumer_slots, slot.0, link);
+        (slot, self.candidates.join(link))
+    }
+
+    pub fn sender_link(&self, slot: SenderSlot) -> Option<LinkId> {
+        self.sender_slots.get(slot.0 as usize).copied()
+    }
+
+    pub fn consumer_link(&self, slot: ConsumerSlot) -> Option<LinkId> {
+        self.consumer_slots.get(slot.0 as usize).copied()
     }
 
     pub fn name(&self) -> Name<'_> {
         Name { class: self.class, rest: &self.rest }
     }
 
-    #[inline]
-    pub fn enter(&mut self, bytes: u64) {
-        self.depth_messages += 1;
-        self.depth_bytes += bytes;
-    }
-
-    #[inline]
-    pub fn grow(&mut self, bytes: u64) {
-        self.depth_bytes += bytes;
-    }
-
-    #[inline]
-    pub fn leave(&mut self, bytes: u64) {
-        self.depth_messages -= 1;
-        self.depth_bytes -= bytes;
-    }
-
     /// Nobody refers to it any more.
     pub fn is_unused(&self) -> bool {
-        self.senders.is_empty() && self.consumers.is_empty() && self.depth_messages == 0
+        self.senders.is_empty() && self.consumers.is_empty() && self.depth.messages() == 0
     }
 }

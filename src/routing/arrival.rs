@@ -4,6 +4,8 @@ use crate::ids::{AddressId, DeliveryId, LinkId};
 use crate::limits;
 use crate::outcome::State;
 use crate::payload::Payload;
+use crate::routing::address::Address;
+use crate::routing::credit::SenderSlot;
 use crate::routing::delivery::{By, Kind, Slot, Stage};
 use crate::routing::delivery::{
     BUFFERED, COMPLETE, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, PRESETTLED, SENDING, SETTLED,
@@ -26,14 +28,16 @@ const BUFFERED_BYTES_MAX: usize = limits::SESSION_INCOMING_BYTES / 4;
 impl Router {
     /// A delivery begins. The id, where the router keeps it, is the engine's token for it from now on (before
     /// the outputs are drained); None: it is complete and done with, or its link isn't known.
-    pub fn delivery(&mut self, link_id: LinkId, arrival: Arrival<'_>, _now: Time) -> Option<DeliveryId> {
-        self.finish_polled();
+    pub fn delivery(&mut self, link_id: LinkId, arrival: Arrival<'_>, now: Time) -> Option<DeliveryId> {
+        self.begin(now);
         let link = self.links.get_mut(link_id)?;
         link.counters.arrived(arrival.settled);
         let link_address = link.address;
         let sender = link.sender_mut()?;
-        sender.unused = sender.unused.saturating_sub(1);
-        sender.waiting += 1;
+        if let Some(fixed) = &mut sender.fixed {
+            fixed.arrived();
+        }
+        let credit_slot = sender.slot;
         self.totals.arrived(arrival.settled);
 
         let slot = self.deliveries.insert(Kind::Single, Stage::Buffering);
@@ -52,7 +56,7 @@ impl Router {
         let id = self.deliveries.id(slot);
 
         match link_address.map_or_else(|| self.resolve(arrival.to), Ok) {
-            Ok(address) => self.enter(slot, address),
+            Ok(address) => self.enter(slot, address, credit_slot),
             Err(state) => self.turn_away(slot, state),
         }
         self.deliveries.slot(id).map(|_| id)
@@ -78,7 +82,7 @@ impl Router {
     }
 
     /// A new delivery and its address.
-    fn enter(&mut self, slot: Slot, id: AddressId) {
+    fn enter(&mut self, slot: Slot, id: AddressId, credit_slot: SenderSlot) {
         let Some(address) = self.addresses.get_mut(id) else {
             self.turn_away(slot, State::RELEASED);
             return;
@@ -86,11 +90,13 @@ impl Router {
         let record = &mut self.deliveries[slot];
         record.address = id;
         address.counters.arrived(record.is(PRESETTLED));
+        address.credit.arrived(credit_slot, self.now);
         if address.treatment == Treatment::Multicast {
             record.kind = Kind::Message;
         } else {
             record.set(DEPTH);
-            address.enter(record.bytes);
+            let Address { depth, rest, .. } = address;
+            depth.added(1, record.bytes, |edge| self.edges.raise(rest.clone(), edge));
         }
         if address.consumers.is_empty() {
             self.turn_away(slot, State::RELEASED);
@@ -162,16 +168,20 @@ impl Router {
     pub(super) fn drop_rest(&mut self, slot: Slot) {
         self.unbuffer(slot);
         let record = &mut self.deliveries[slot];
+        let never_copied = record.kind == Kind::Message && record.stage == Stage::Buffering;
         record.stage = Stage::Done;
         record.payload = Payload::new();
+        if never_copied {
+            self.miss_all(slot);
+        }
         self.leave_depth(slot);
         self.release_all(slot);
         self.review(slot);
     }
 
     /// A later frame of a delivery.
-    pub fn delivery_more(&mut self, id: DeliveryId, payload: Payload, complete: bool, settled: bool, _now: Time) {
-        self.finish_polled();
+    pub fn delivery_more(&mut self, id: DeliveryId, payload: Payload, complete: bool, settled: bool, now: Time) {
+        self.begin(now);
         let Some(slot) = self.deliveries.slot(id) else { return };
         let record = &mut self.deliveries[slot];
         if record.is(COMPLETE | CUT) || record.kind == Kind::Copy {
@@ -188,10 +198,9 @@ impl Router {
             record.set(COMPLETE);
         }
         if record.is(DEPTH) {
-            if let Some(address) = self.addresses.get_mut(record.address) {
-                address.grow(bytes as u64);
-            }
+            self.grow_depth(slot, bytes);
         }
+        let record = &mut self.deliveries[slot];
         match (record.stage, record.kind) {
             (Stage::Done, _) => {
                 self.release_all(slot);
@@ -215,13 +224,32 @@ impl Router {
     }
 
     /// The sender gave up a delivery that it had begun.
-    pub fn delivery_aborted(&mut self, id: DeliveryId, _now: Time) {
-        self.finish_polled();
+    pub fn delivery_aborted(&mut self, id: DeliveryId, now: Time) {
+        self.begin(now);
         let Some(slot) = self.deliveries.slot(id) else { return };
         if self.deliveries[slot].is(COMPLETE | CUT) || self.deliveries[slot].kind == Kind::Copy {
             return;
         }
         self.cut(slot);
+    }
+
+    /// A delivery of an anonymous sender was given up before it could be told where it goes: it used a credit, and
+    /// nothing else is known of it here.
+    pub fn delivery_unseen(&mut self, link_id: LinkId, now: Time) {
+        self.begin(now);
+        let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) else { return };
+        if let Some(fixed) = &mut sender.fixed {
+            fixed.arrived();
+            fixed.left_waiting(1);
+            self.mark_dirty(link_id);
+        }
+    }
+
+    /// More bytes of a delivery that counts in its address's depth.
+    pub(super) fn grow_depth(&mut self, slot: Slot, bytes: usize) {
+        if let Some(Address { depth, rest, .. }) = self.addresses.get_mut(self.deliveries[slot].address) {
+            depth.added(0, bytes as u64, |edge| self.edges.raise(rest.clone(), edge));
+        }
     }
 
     /// Nothing more comes of an incomplete delivery, and nobody waits for its outcome.

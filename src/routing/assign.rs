@@ -5,7 +5,9 @@ use crate::link::SenderSettleMode;
 use crate::outcome::State;
 use crate::payload::Payload;
 use crate::routing::delivery::{By, Kind, Slot, Stage};
-use crate::routing::delivery::{COMPLETE, CREDIT, CUT, OPEN, OUT_SETTLED, PASSED, PRESETTLED, SENDING, SENT, SETTLED};
+use crate::routing::delivery::{
+    COMPLETE, CREDIT, CUT, OPEN, OUT_SETTLED, PASSED, PRESETTLED, SENDING, SENT, SENT_SETTLED, SETTLED,
+};
 use crate::routing::output::Output;
 use crate::routing::router::{Polled, Router};
 use crate::routing::settings::Treatment;
@@ -47,9 +49,9 @@ impl Router {
                 return Some(link_id);
             }
             let consumer = link.consumer_mut()?;
-            if let Some(candidate) = consumer.candidate {
-                address.candidates.set_room(candidate, false);
-            }
+            address.candidates.set_room(consumer.candidate, false);
+            address.credit.consumer_blocked(consumer.slot);
+            consumer.blocked = true;
             consumer.ready = false;
             consumer.parked = true;
             session.parked.push(link_id);
@@ -74,7 +76,10 @@ impl Router {
         record.out_link = link_id;
         record.stage = Stage::Assigned;
         if settled {
-            record.set(OUT_SETTLED);
+            record.set(OUT_SETTLED | SENT_SETTLED);
+            address.credit.consumer_assigned_settled(consumer.slot);
+        } else {
+            address.credit.consumer_assigned(consumer.slot);
         }
         if !complete {
             record.set(SENDING);
@@ -82,29 +87,50 @@ impl Router {
         }
         let message_format = record.message_format;
         let payload = std::mem::take(&mut record.payload);
-        let (in_link, holds_credit) = (record.in_link, record.is(CREDIT));
-        record.set(PASSED);
+        let passes = record.kind == Kind::Single;
         let delivery = self.deliveries.id(slot);
         self.deliveries.push_back(By::Consumer, &mut consumer.unsettled, slot);
         consumer.assigned = consumer.assigned.wrapping_add(1);
-        if let Some(candidate) = consumer.candidate {
-            address.candidates.assigned(candidate);
-            let more = address.treatment != Treatment::Multicast || !consumer.queue.is_empty();
-            if !complete || !more || consumer.room() == 0 {
-                address.candidates.set_room(candidate, false);
-                consumer.ready = false;
-            }
+        consumer.told_room = consumer.told_room.saturating_sub(1);
+        address.candidates.assigned(consumer.candidate);
+        let more = address.treatment != Treatment::Multicast || !consumer.queue.is_empty();
+        if !complete || !more || consumer.room() == 0 {
+            address.candidates.set_room(consumer.candidate, false);
+            consumer.ready = false;
+        }
+        if !complete {
+            address.credit.consumer_blocked(consumer.slot);
+            consumer.blocked = true;
+        }
+        if consumer.told_room == 0 && consumer.room() > 0 {
+            consumer.tell_room(&mut address.credit, self.now);
         }
         address.counters.egress += 1;
         self.totals.egress += 1;
-        if holds_credit {
-            if let Some(sender) = self.links.get_mut(in_link).and_then(|link| link.sender_mut()) {
-                sender.waiting -= 1;
-                sender.unsettled += 1;
-            }
+        if passes {
+            self.pass(slot);
         }
         self.polled = complete.then_some(Polled { link: link_id, delivery, complete });
         Some(Output::Send { port, delivery, message_format, settled, complete, payload })
+    }
+
+    /// A delivery no longer waits, as its sender's credit sees it.
+    #[inline]
+    pub(super) fn pass(&mut self, slot: Slot) {
+        let record = &mut self.deliveries[slot];
+        if record.is(PASSED) || !record.is(CREDIT) {
+            return;
+        }
+        record.set(PASSED);
+        let (link_id, address_id) = (record.in_link, record.address);
+        let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) else { return };
+        if let Some(address) = self.addresses.get_mut(address_id) {
+            address.credit.assigned(sender.slot);
+        }
+        if let Some(fixed) = &mut sender.fixed {
+            fixed.left_waiting(1);
+            self.mark_dirty(link_id);
+        }
     }
 
     /// A `SendMore` or `SendAbort` goes out: the engine may be done with the delivery now.
@@ -190,8 +216,8 @@ impl Router {
     }
 
     /// Payload of a delivery that made its link busy went out. `complete`: the link is free again.
-    pub fn payload_sent(&mut self, id: DeliveryId, bytes: usize, complete: bool, _now: Time) {
-        self.finish_polled();
+    pub fn payload_sent(&mut self, id: DeliveryId, bytes: usize, complete: bool, now: Time) {
+        self.begin(now);
         let Some(slot) = self.deliveries.slot(id) else { return };
         let record = &mut self.deliveries[slot];
         if !record.is(SENDING) {
@@ -228,8 +254,8 @@ impl Router {
     }
 
     /// It takes deliveries again.
-    pub fn session_writable(&mut self, connection: ConnectionId, session: SessionNumber, _now: Time) {
-        self.finish_polled();
+    pub fn session_writable(&mut self, connection: ConnectionId, session: SessionNumber, now: Time) {
+        self.begin(now);
         let Some(slot) = self.connections.session(connection, session) else { return };
         let session = &mut self.connections.sessions[slot as usize];
         session.blocked = false;
@@ -250,17 +276,25 @@ impl Router {
         let Some(address_id) = link.address else { return };
         let Some(consumer) = link.consumer_mut() else { return };
         let Some(address) = self.addresses.get_mut(address_id) else { return };
-        let mut has_work = !address.drains.is_empty();
+        let taken = consumer.busy.is_some() || consumer.parked;
+        if taken != consumer.blocked {
+            consumer.blocked = taken;
+            if taken {
+                address.credit.consumer_blocked(consumer.slot);
+            } else {
+                address.credit.consumer_unblocked(consumer.slot);
+            }
+        }
         let has_use = address.treatment != Treatment::Multicast || !consumer.queue.is_empty();
-        let can = has_use && consumer.room() > 0 && consumer.busy.is_none() && !consumer.parked;
-        if let Some(candidate) = consumer.candidate.filter(|_| can != consumer.ready) {
-            address.candidates.set_room(candidate, can);
+        let can = has_use && consumer.room() > 0 && !taken;
+        if can != consumer.ready {
+            address.candidates.set_room(consumer.candidate, can);
             consumer.ready = can;
-            has_work |= can;
         }
-        if has_work {
-            self.push_work(address_id);
+        if consumer.drained_due && consumer.busy.is_none() {
+            self.answer_drain(link_id);
         }
+        self.push_work(address_id);
     }
 
     /// A copy went out whole: its message is released when that was the last.

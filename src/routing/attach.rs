@@ -1,16 +1,23 @@
 //! Attaching links: what an address is, who may use it, and what is refused.
 
+use crate::arena::Arena;
 use crate::ids::{AddressId, LinkId};
 use crate::limits;
 use crate::link::{Direction, Terminus};
 use crate::outcome::Fault;
 use crate::routing::address::Address;
 use crate::routing::counters::Counters;
+use crate::routing::credit::CreditSettings;
 use crate::routing::link::{Consumer, End, Link, Sender};
 use crate::routing::name::{self, Class, Name};
 use crate::routing::router::{Attach, Attached, Router};
-use crate::routing::settings::{AddressAttributes, Treatment};
+use crate::routing::settings::{AddressAttributes, RouterSettings, Treatment};
+use crate::routing::table::AddressTable;
+use crate::routing::threshold::EdgeOutbox;
 use crate::time::Time;
+
+/// Threshold events come from here; so that they raise none themselves, it has no marks.
+const EVENTS_ADDRESS: &str = "$events.threshold";
 
 impl Router {
     /// A peer attaches a link: accepted with a token for it, or refused.
@@ -20,10 +27,6 @@ impl Router {
             return Err(Fault::link("amqp:internal-error", "the link's connection is unknown"));
         };
         let (address, dynamic_address) = self.terminus_address(attach.direction, attach.terminus)?;
-        let end = match attach.direction {
-            Direction::Incoming => End::Sender(Sender::new(capacity)),
-            Direction::Outgoing => End::Consumer(Consumer::new()),
-        };
         let id = self.links.insert(Link {
             port: attach.port,
             session_slot: 0,
@@ -33,9 +36,9 @@ impl Router {
             sender_settle_mode: attach.sender_settle_mode,
             receiver_settle_mode: attach.receiver_settle_mode,
             counters: Counters::default(),
-            end,
+            end: End::Sender(Sender::anonymous(capacity)),
         });
-        self.enlist(id, &attach);
+        self.enlist(id, &attach, capacity);
         Ok(Attached {
             link: id,
             dynamic_address,
@@ -45,29 +48,32 @@ impl Router {
     }
 
     /// Puts a new link into the lists of its connection and its address; a sender may get credit.
-    fn enlist(&mut self, id: LinkId, attach: &Attach<'_>) {
+    fn enlist(&mut self, id: LinkId, attach: &Attach<'_>, capacity: u32) {
         let place = self.connections.add_link(attach.port.connection, attach.session, id);
         let Some(link) = self.links.get_mut(id) else { return };
         if let Some((position, session)) = place {
             link.connection_position = position;
             link.session_slot = session;
         }
-        let Some(address) = link.address.and_then(|id| self.addresses.get_mut(id)) else {
+        let Some(address_id) = link.address else {
             self.mark_dirty(id);
             return;
         };
+        let Some(address) = self.addresses.get_mut(address_id) else { return };
         let list = match attach.direction {
-            Direction::Incoming => &mut address.senders,
-            Direction::Outgoing => &mut address.consumers,
+            Direction::Incoming => {
+                link.end = End::Sender(Sender::new(address.join_sender(id, capacity)));
+                &mut address.senders
+            }
+            Direction::Outgoing => {
+                let (slot, candidate) = address.join_consumer(id, capacity);
+                link.end = End::Consumer(Consumer::new(slot, candidate));
+                &mut address.consumers
+            }
         };
         link.address_position = list.len() as u32;
         list.push(id);
-        if let Some(consumer) = link.consumer_mut() {
-            consumer.candidate = Some(address.candidates.join(id));
-        }
-        if attach.direction == Direction::Incoming && address.active > 0 {
-            self.mark_dirty(id);
-        }
+        self.push_work(address_id);
     }
 
     /// The address that a terminus names, made where it is new. None: an anonymous sender's. With the text of a
@@ -104,7 +110,7 @@ impl Router {
                 Err(Fault::link("qd:no-route-to-dest", "no route to the destination node"))
             }
             (_, Some(name)) => {
-                let id = find_or_make(&mut self.addresses, &mut self.table, &self.settings, name)?;
+                let id = find_or_make(&mut self.addresses, &mut self.table, &self.settings, &mut self.edges, name)?;
                 Ok((Some(id), None))
             }
         }
@@ -118,15 +124,16 @@ impl Router {
         let Some(name) = name::parse(&text, &self.settings.router_id) else {
             return Err(Fault::link("amqp:internal-error", "no name for a dynamic node"));
         };
-        let id = find_or_make(&mut self.addresses, &mut self.table, &self.settings, name)?;
+        let id = find_or_make(&mut self.addresses, &mut self.table, &self.settings, &mut self.edges, name)?;
         Ok((id, text))
     }
 }
 
 fn find_or_make(
-    addresses: &mut crate::arena::Arena<AddressId, Address>,
-    table: &mut crate::routing::table::AddressTable,
-    settings: &crate::routing::RouterSettings,
+    addresses: &mut Arena<AddressId, Address>,
+    table: &mut AddressTable,
+    settings: &RouterSettings,
+    edges: &mut EdgeOutbox<Box<str>>,
     name: Name<'_>,
 ) -> Result<AddressId, Fault> {
     if let Some(id) = table.find(name) {
@@ -143,7 +150,19 @@ fn find_or_make(
     if treatment == Treatment::Unavailable {
         return Err(Fault::link("amqp:not-found", "the address is unavailable"));
     }
-    let id = addresses.insert(Address::new(name, treatment, attributes));
+    let credit = CreditSettings {
+        flow_control: attributes.flow_control.unwrap_or(settings.flow_control),
+        slack_percent: attributes.credit_slack_percent.unwrap_or(settings.credit_slack_percent),
+        multicast: treatment == Treatment::Multicast,
+        multicast_stall: settings.multicast_stall,
+        drain_wait: settings.drain_wait,
+    };
+    let (count, size) = (attributes.alert_count, attributes.alert_size);
+    let mut address = Address::new(name, treatment, attributes, credit);
+    if name.rest != EVENTS_ADDRESS {
+        address.depth.set_marks(count, size, |edge| edges.raise(name.rest.into(), edge));
+    }
+    let id = addresses.insert(address);
     table.insert(name, id);
     Ok(id)
 }

@@ -1,20 +1,31 @@
-//! Credit: what consumers give, and what senders get of it.
-//!
-//! For now by the plain rule: a sender has its listener's linkCapacity while somebody consumes, and each delivery
-//! that is finished (settled, or sent on when it came settled) is replaced by a new credit. A delivery that waits
-//! isn't replaced, so what waits is bounded by the senders' capacity.
+//! Credit: what consumers give is told to the address's credit, what that grants goes to the senders' links.
 
 use crate::ids::{AddressId, LinkId};
+use crate::routing::credit::{AddressCredit, Grant};
+use crate::routing::link::Consumer;
 use crate::routing::output::Output;
 use crate::routing::router::Router;
-use crate::routing::settings::Treatment;
 use crate::time::Time;
+use std::cmp::Reverse;
+
+impl Consumer {
+    /// Tells the address's credit what room there is. It counts up to a bound; `told_room` falls to 0 when it has to
+    /// hear more.
+    pub fn tell_room(&mut self, credit: &mut AddressCredit, now: Time) {
+        if self.drain {
+            credit.consumer_drain(self.slot, self.room(), now);
+        } else {
+            credit.consumer_flow(self.slot, self.room(), now);
+        }
+        self.told_room = self.room().min(crate::limits::CONSUMER_WINDOW_MAX);
+    }
+}
 
 impl Router {
     /// A consumer's credit: it takes deliveries up to `limit` (delivery-count + link-credit), a serial number.
     /// `drain`: it is to be used now, the rest given back.
-    pub fn credit(&mut self, link_id: LinkId, delivery_count: u32, limit: u32, drain: bool, _now: Time) {
-        self.finish_polled();
+    pub fn credit(&mut self, link_id: LinkId, delivery_count: u32, limit: u32, drain: bool, now: Time) {
+        self.begin(now);
         let Some(link) = self.links.get_mut(link_id) else { return };
         let Some(address_id) = link.address else { return };
         let Some(consumer) = link.consumer_mut() else { return };
@@ -23,56 +34,87 @@ impl Router {
             consumer.assigned = delivery_count;
         }
         consumer.limit = limit;
-        let opens = !consumer.active && consumer.room() > 0;
-        consumer.active |= opens;
-        let drain_begins = drain && !consumer.drain;
         consumer.drain = drain;
+        consumer.drained_due = false;
         let Some(address) = self.addresses.get_mut(address_id) else { return };
-        if drain_begins {
-            address.drains.push(link_id);
-        }
-        if opens {
-            address.active += 1;
-            if address.active == 1 {
-                self.open_senders(address_id);
-            }
-        }
+        consumer.tell_room(&mut address.credit, now);
+        // A deadline may come before what is scheduled.
+        address.timer_due |= drain;
         self.refresh(link_id);
     }
 
     /// A sender gave credit back without a delivery; `credit_left` is what it still has.
-    pub fn sender_drained(&mut self, link_id: LinkId, credit_left: u32, _now: Time) {
-        self.finish_polled();
-        let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) else { return };
-        sender.unused = credit_left;
-        sender.draining = false;
-        self.mark_dirty(link_id);
-    }
-
-    /// A first consumer takes deliveries: senders may send.
-    fn open_senders(&mut self, id: AddressId) {
-        let Some(address) = self.addresses.get(id) else { return };
-        for at in 0..address.senders.len() {
-            let Some(link_id) = self.addresses.get(id).map(|address| address.senders[at]) else { return };
+    pub fn sender_drained(&mut self, link_id: LinkId, credit_left: u32, now: Time) {
+        self.begin(now);
+        let Some(link) = self.links.get_mut(link_id) else { return };
+        let address_id = link.address;
+        let Some(sender) = link.sender_mut() else { return };
+        if let Some(fixed) = &mut sender.fixed {
+            fixed.returned(fixed.unused().saturating_sub(credit_left));
             self.mark_dirty(link_id);
+            return;
+        }
+        let slot = sender.slot;
+        let Some(id) = address_id else { return };
+        if let Some(address) = self.addresses.get_mut(id) {
+            let returned = address.credit.unused(slot).saturating_sub(credit_left);
+            address.credit.returned(slot, returned);
+            self.push_work(id);
         }
     }
 
-    /// The last consumer is gone: senders give back what they have, so that nothing is sent only to be released.
-    pub(super) fn close_senders(&mut self, id: AddressId) {
-        let Some(address) = self.addresses.get(id) else { return };
-        for link_id in &address.senders {
-            let Some(link) = self.links.get_mut(*link_id) else { continue };
-            let port = link.port;
-            let Some(sender) = link.sender_mut() else { continue };
-            if sender.unused > 0 && !sender.draining {
-                sender.draining = true;
-                self.outputs.push_back(Output::Credit { port, add: 0, drain: true });
+    /// The next thing that an address's credit has for one of its senders. Drains are answered when there is none.
+    pub(super) fn next_grant(&mut self, id: AddressId) -> Option<Output> {
+        loop {
+            let address = self.addresses.get_mut(id)?;
+            if let Some(slot) = address.credit.poll_set_aside() {
+                if let Some(link_id) = address.consumer_link(slot) {
+                    self.set_aside(link_id);
+                }
+            } else if let Some(Grant { sender, add, drain }) = address.credit.poll_grant() {
+                let port = address.sender_link(sender).and_then(|link_id| self.port(link_id));
+                if let Some(port) = port {
+                    return Some(Output::Credit { port, add, drain });
+                }
+                debug_assert!(false, "a grant for a sender that isn't there");
+            } else {
+                let slot = address.credit.poll_drained()?;
+                if let Some(link_id) = address.consumer_link(slot) {
+                    self.answer_drain(link_id);
+                }
             }
         }
     }
 
-    /// A sender's credit is to be looked at before the outputs are drained.
+    /// What is left of a consumer's credit is given back, at once or when its link is free.
+    pub(super) fn answer_drain(&mut self, link_id: LinkId) {
+        let Some(link) = self.links.get_mut(link_id) else { return };
+        let port = link.port;
+        let Some(consumer) = link.consumer_mut() else { return };
+        consumer.drain = false;
+        consumer.drained_due = consumer.busy.is_some();
+        consumer.told_room = 0;
+        if !consumer.drained_due {
+            consumer.assigned = consumer.limit;
+            self.outputs.push_back(Output::Drained { port });
+            self.refresh(link_id);
+        }
+    }
+
+    /// An address has nothing more to do for now.
+    pub(super) fn work_done(&mut self, id: AddressId) {
+        let Some(address) = self.addresses.get_mut(id) else { return };
+        address.has_work = false;
+        if address.timer.is_none() || std::mem::take(&mut address.timer_due) {
+            let at = address.credit.poll_timeout();
+            if let Some(at) = at.filter(|at| address.timer.is_none_or(|timer| *at < timer)) {
+                address.timer = Some(at);
+                self.timers.push(Reverse((at, id)));
+            }
+        }
+    }
+
+    /// An anonymous sender's credit is to be looked at before the outputs are drained.
     #[inline]
     pub(super) fn mark_dirty(&mut self, link_id: LinkId) {
         if let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) {
@@ -83,57 +125,18 @@ impl Router {
         }
     }
 
-    /// The next sender that gets credit.
-    pub(super) fn next_grant(&mut self) -> Option<Output> {
+    /// The next anonymous sender that gets credit.
+    pub(super) fn next_anonymous_grant(&mut self) -> Option<Output> {
         while let Some(link_id) = self.dirty.pop() {
             let Some(link) = self.links.get_mut(link_id) else { continue };
-            let (port, address) = (link.port, link.address);
+            let port = link.port;
             let Some(sender) = link.sender_mut() else { continue };
             sender.dirty = false;
-            let open = match address {
-                None => true,
-                Some(id) => self.addresses.get(id).is_some_and(|address| address.active > 0),
-            };
-            if sender.ended || !open {
-                continue;
-            }
-            let held = sender.unused.saturating_add(sender.waiting).saturating_add(sender.unsettled);
-            let add = sender.capacity.saturating_sub(held);
-            if add > 0 || sender.draining {
-                sender.unused += add;
-                sender.draining = false;
+            let grant = sender.fixed.as_mut().and_then(|fixed| fixed.poll_grant());
+            if let Some(add) = grant.filter(|_| !sender.ended) {
                 return Some(Output::Credit { port, add, drain: false });
             }
         }
         None
-    }
-
-    /// Nothing more of an address can be assigned: drains are answered, where nothing waits for the consumer.
-    pub(super) fn work_done(&mut self, id: AddressId) {
-        let Some(address) = self.addresses.get_mut(id) else { return };
-        address.has_work = false;
-        if address.drains.is_empty() {
-            return;
-        }
-        let multicast = address.treatment == Treatment::Multicast;
-        let waiting = !address.waiting.is_empty();
-        let mut drains = std::mem::take(&mut address.drains);
-        drains.retain(|link_id| {
-            let Some(link) = self.links.get_mut(*link_id) else { return false };
-            let port = link.port;
-            let Some(consumer) = link.consumer_mut().filter(|consumer| consumer.drain) else { return false };
-            let more = if multicast { !consumer.queue.is_empty() } else { waiting };
-            if consumer.busy.is_some() || (consumer.room() > 0 && more) {
-                return true;
-            }
-            consumer.drain = false;
-            consumer.assigned = consumer.limit;
-            self.outputs.push_back(Output::Drained { port });
-            self.refresh(*link_id);
-            false
-        });
-        if let Some(address) = self.addresses.get_mut(id) {
-            address.drains = drains;
-        }
     }
 }

@@ -69,6 +69,8 @@ pub const PASSED: u16 = 1 << 11;
 pub const SENT: u16 = 1 << 12;
 /// Its bytes count as its session's buffered ones.
 pub const BUFFERED: u16 = 1 << 13;
+/// It went out settled.
+pub const SENT_SETTLED: u16 = 1 << 14;
 
 /// A delivery on its way through the router.
 pub struct Delivery {

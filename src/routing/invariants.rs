@@ -3,7 +3,7 @@
 
 use crate::ids::{AddressId, LinkId};
 use crate::routing::address::Address;
-use crate::routing::delivery::{By, Kind, Slot, Stage};
+use crate::routing::delivery::{By, Delivery, Kind, Slot, Stage};
 use crate::routing::delivery::{COMPLETE, CREDIT, CUT, DEPTH, OPEN, PASSED, SENDING, SENT};
 use crate::routing::link::{Consumer, End, Link, Sender};
 use crate::routing::router::Router;
@@ -57,21 +57,19 @@ impl Router {
     }
 
     fn check_sender(&self, id: LinkId, link: &Link, sender: &Sender, listed: &mut HashSet<Slot>) -> Result<(), String> {
-        let (mut len, mut waiting, mut unsettled) = (0, 0, 0);
+        let (mut len, mut waiting) = (0, 0);
         for slot in self.deliveries.list(By::Sender, &sender.deliveries) {
             let record = &self.deliveries[slot];
             hold!(record.in_link == id, "delivery {slot} is in the list of another sender");
             hold!(record.kind != Kind::Free && record.kind != Kind::Copy, "delivery {slot} isn't a sender's");
             hold!(listed.insert(slot), "delivery {slot} is listed twice");
             len += 1;
-            if record.is(CREDIT) {
-                waiting += u32::from(!record.is(PASSED));
-                unsettled += u32::from(record.is(PASSED));
-            }
+            waiting += u32::from(record.is(CREDIT) && !record.is(PASSED));
         }
         hold!(len == sender.deliveries.len, "{id:?}: {len} deliveries, {} counted", sender.deliveries.len);
-        hold!(waiting == sender.waiting, "{id:?}: {waiting} waiting, {} counted", sender.waiting);
-        hold!(unsettled == sender.unsettled, "{id:?}: {unsettled} unsettled, {} counted", sender.unsettled);
+        if let Some(fixed) = &sender.fixed {
+            hold!(waiting == fixed.waiting(), "{id:?}: {waiting} waiting, {} counted", fixed.waiting());
+        }
         hold!(!sender.ended || len > 0, "{id:?}: ended, and nothing keeps it");
         hold!(!sender.dirty, "{id:?}: marked, and in no list");
         if !sender.ended {
@@ -110,16 +108,19 @@ impl Router {
         };
         let has_use = address.treatment != Treatment::Multicast || !queue.is_empty();
         let can = has_use && consumer.room() > 0 && consumer.busy.is_none() && !consumer.parked;
-        hold!(can == consumer.ready && consumer.candidate.is_some(), "{id:?}: a candidate, or not");
+        hold!(can == consumer.ready, "{id:?}: a candidate, or not");
         let session = &self.connections.sessions[link.session_slot as usize];
         hold!(consumer.parked == session.parked.contains(&id), "{id:?}: parked, or not");
         // Whatever could move has moved.
         let waits =
             if address.treatment == Treatment::Multicast { !queue.is_empty() } else { !address.waiting.is_empty() };
         hold!(!(waits && can), "{id:?}: has room, and something waits");
-        if consumer.drain {
-            hold!(address.drains.contains(&id), "{id:?}: its drain is forgotten");
-        }
+        hold!(consumer.blocked == (consumer.parked || consumer.busy.is_some()), "{id:?}: blocked, or not");
+        hold!(!consumer.drained_due || consumer.busy.is_some(), "{id:?}: its drain is forgotten");
+        let room = address.credit.consumer_room(consumer.slot);
+        let told = if consumer.blocked { 0 } else { consumer.told_room };
+        hold!(room == told, "{id:?}: room {told}, {room} known");
+        hold!((consumer.told_room == 0) == (consumer.room() == 0 || consumer.drained_due), "{id:?}: room not told");
         Ok(())
     }
 
@@ -134,12 +135,14 @@ impl Router {
             hold!(record.address == id && record.stage == Stage::Waiting, "delivery {slot} doesn't wait here");
         }
         hold!(waiting.is_empty() || !address.consumers.is_empty(), "{}: waiting for nobody", address.rest);
-        let active = address.consumers.iter().filter_map(|id| self.links.get(*id)?.consumer()).filter(|c| c.active);
-        hold!(active.count() == address.active as usize, "{}: active consumers miscounted", address.rest);
+        address.credit.check_invariants();
+        let held = |record: &Delivery| record.address == id && record.is(CREDIT) && !record.is(PASSED);
+        let waiting = self.deliveries.iter().filter(|(_, record)| held(record)).count() as u64;
+        hold!(waiting == address.credit.waiting(), "{}: waiting {waiting}, {}", address.rest, address.credit.waiting());
         let here = self.deliveries.iter().filter(|(_, record)| record.address == id && record.is(DEPTH));
         let (messages, bytes) = here.fold((0, 0), |(n, bytes), (_, record)| (n + 1, bytes + record.bytes));
-        hold!(messages == address.depth_messages, "{}: depth {messages}, {}", address.rest, address.depth_messages);
-        hold!(bytes == address.depth_bytes, "{}: bytes {bytes}, {}", address.rest, address.depth_bytes);
+        hold!(messages == address.depth.messages(), "{}: depth {messages}, {}", address.rest, address.depth.messages());
+        hold!(bytes == address.depth.bytes(), "{}: bytes {bytes}, {}", address.rest, address.depth.bytes());
         Ok(())
     }
 

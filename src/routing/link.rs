@@ -4,6 +4,7 @@ use crate::ids::{AddressId, Port};
 use crate::link::{ReceiverSettleMode, SenderSettleMode};
 use crate::routing::connection::SessionSlot;
 use crate::routing::counters::Counters;
+use crate::routing::credit::{ConsumerSlot, FixedCredit, SenderSlot};
 use crate::routing::delivery::{List, Slot};
 use crate::routing::treatment::Candidate;
 
@@ -32,17 +33,11 @@ pub enum End {
 pub struct Sender {
     /// Its deliveries, in the order of their arrival.
     pub deliveries: List,
-    /// Most that it may have granted and unfinished: its listener's linkCapacity.
-    pub capacity: u32,
-    /// Granted and not arrived.
-    pub unused: u32,
-    /// Arrived, and no consumer's yet.
-    pub waiting: u32,
-    /// With a consumer, and not finished.
-    pub unsettled: u32,
-    /// It was told to use or return its credit.
-    pub draining: bool,
-    /// In the list of senders whose credit is to be looked at.
+    /// As its address's credit knows it.
+    pub slot: SenderSlot,
+    /// An anonymous sender's credit.
+    pub fixed: Option<FixedCredit>,
+    /// In the list of anonymous senders whose credit is to be looked at.
     pub dirty: bool,
     /// Detached.
     pub ended: bool,
@@ -54,51 +49,55 @@ pub struct Consumer {
     pub unsettled: List,
     /// Copies of multicast messages that wait for its credit.
     pub queue: List,
+    pub slot: ConsumerSlot,
+    pub candidate: Candidate,
     /// It takes deliveries up to this one, a serial number (RFC 1982).
     pub limit: u32,
     /// How many it was assigned, a serial number that begins where the first flow says.
     pub assigned: u32,
-    /// It gave credit at least once.
-    pub active: bool,
+    /// Room that its address's credit knows of: that counts in bounded steps.
+    pub told_room: u32,
     /// Its credit is to be used now or given back.
     pub drain: bool,
+    /// Its drain is to be answered when its link is free.
+    pub drained_due: bool,
     /// The delivery that occupies the link.
     pub busy: Option<Slot>,
     /// Its session takes nothing; it is in that session's list.
     pub parked: bool,
-    /// Its place among its address's candidates, from its attach to its end.
-    pub candidate: Option<Candidate>,
+    /// Its address's credit knows that it takes nothing for now.
+    pub blocked: bool,
     /// It can take a delivery, and its address's candidates know.
     pub ready: bool,
 }
 
 impl Sender {
-    pub fn new(capacity: u32) -> Sender {
-        Sender {
-            deliveries: List::EMPTY,
-            capacity,
-            unused: 0,
-            waiting: 0,
-            unsettled: 0,
-            draining: false,
-            dirty: false,
-            ended: false,
-        }
+    /// A sender to an address, where its credit has this slot.
+    pub fn new(slot: SenderSlot) -> Sender {
+        Sender { deliveries: List::EMPTY, slot, fixed: None, dirty: false, ended: false }
+    }
+
+    pub fn anonymous(capacity: u32) -> Sender {
+        Sender { fixed: Some(FixedCredit::new(capacity)), ..Sender::new(SenderSlot::ANONYMOUS) }
     }
 }
 
 impl Consumer {
-    pub fn new() -> Consumer {
+    /// A consumer of an address, as that one's credit and treatment know it.
+    pub fn new(slot: ConsumerSlot, candidate: Candidate) -> Consumer {
         Consumer {
             unsettled: List::EMPTY,
             queue: List::EMPTY,
+            slot,
+            candidate,
             limit: 0,
             assigned: 0,
-            active: false,
+            told_room: 0,
             drain: false,
+            drained_due: false,
             busy: None,
             parked: false,
-            candidate: None,
+            blocked: false,
             ready: false,
         }
     }
@@ -152,10 +151,14 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::LinkId;
+    use crate::routing::settings::Treatment;
+    use crate::routing::treatment::Candidates;
 
     #[test]
     fn room_is_serial_arithmetic() {
-        let mut consumer = Consumer::new();
+        let candidate = Candidates::new(Treatment::Closest).join(LinkId { index: 0, generation: 0 });
+        let mut consumer = Consumer::new(ConsumerSlot(0), candidate);
         (consumer.limit, consumer.assigned) = (4, u32::MAX - 2);
         assert_eq!(consumer.room(), 7);
         (consumer.limit, consumer.assigned) = (5, 8);

@@ -4,15 +4,15 @@ use crate::ids::{AddressId, ConnectionId, LinkId};
 use crate::link::Direction;
 use crate::outcome::State;
 use crate::routing::delivery::{By, Kind, Slot, Stage, NONE};
-use crate::routing::delivery::{COMPLETE, COUNTED, CUT, OPEN, OUT_SETTLED, SENDING, SETTLED};
+use crate::routing::delivery::{COMPLETE, COUNTED, CUT, OPEN, OUT_SETTLED, SENDING, SENT_SETTLED, SETTLED};
 use crate::routing::link::End;
 use crate::routing::router::Router;
 use crate::time::Time;
 
 impl Router {
     /// A connection is over, and all its links with it; nothing is said to it any more.
-    pub fn connection_closed(&mut self, connection: ConnectionId, _now: Time) {
-        self.finish_polled();
+    pub fn connection_closed(&mut self, connection: ConnectionId, now: Time) {
+        self.begin(now);
         // Senders first, so that no consumer's end makes an outcome for a sender that goes with it.
         for link_id in self.connections.links(connection).to_vec() {
             if self.links.get(link_id).is_some_and(|link| link.sender().is_some()) {
@@ -28,8 +28,8 @@ impl Router {
     }
 
     /// A link is gone, for whatever reason. Unknown ones are ignored.
-    pub fn link_ended(&mut self, link_id: LinkId, _closed: bool, _now: Time) {
-        self.finish_polled();
+    pub fn link_ended(&mut self, link_id: LinkId, _closed: bool, now: Time) {
+        self.begin(now);
         if self.links.get(link_id).is_some_and(|link| link.sender().is_none_or(|sender| !sender.ended)) {
             self.end_link(link_id);
         }
@@ -76,8 +76,9 @@ impl Router {
     }
 
     pub(super) fn remove_address(&mut self, id: AddressId) {
-        if let Some(address) = self.addresses.remove(id) {
+        if let Some(mut address) = self.addresses.remove(id) {
             self.table.remove(address.name());
+            address.depth.gone(|edge| self.edges.raise(address.rest.clone(), edge));
         }
     }
 
@@ -90,9 +91,13 @@ impl Router {
 
     /// A sender's deliveries: what is incomplete or unsettled and waits goes, since there is nobody to tell.
     fn end_sender(&mut self, link_id: LinkId) {
-        let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) else { return };
+        let Some(link) = self.links.get_mut(link_id) else { return };
+        let address = link.address;
+        let Some(sender) = link.sender_mut() else { return };
         sender.ended = true;
-        sender.unused = 0;
+        if let Some(address) = address.and_then(|id| self.addresses.get_mut(id)) {
+            address.credit.sender_left(sender.slot);
+        }
         // The list's head is looked at again each time: ending a delivery frees no other of this sender's.
         let mut slot = sender.deliveries.head;
         if slot == NONE {
@@ -144,17 +149,19 @@ impl Router {
                 break;
             }
             self.deliveries.unlink(By::Consumer, &mut consumer.unsettled, slot);
+            let (credit_slot, record) = (consumer.slot, &self.deliveries[slot]);
+            if let Some(address) = self.addresses.get_mut(record.address).filter(|_| !record.is(SENT_SETTLED)) {
+                address.credit.consumer_settled(credit_slot);
+            }
             self.lose(slot);
         }
         let Some(link) = self.links.remove(link_id) else { return };
         self.connections.leave_session(link.session_slot);
         let (Some(id), Some(consumer)) = (link.address, link.consumer()) else { return };
-        let Some(address) = self.addresses.get_mut(id) else { return };
-        if consumer.active {
-            address.active -= 1;
-            if address.active == 0 {
-                self.close_senders(id);
-            }
+        if let Some(address) = self.addresses.get_mut(id) {
+            address.candidates.leave(consumer.candidate);
+            address.credit.consumer_left(consumer.slot);
+            self.push_work(id);
         }
         self.release_waiting(id);
     }
@@ -165,17 +172,12 @@ impl Router {
         let (address, session) = (link.address, link.session_slot);
         let Some(consumer) = link.consumer_mut() else { return };
         consumer.limit = consumer.assigned;
-        let (candidate, parked, drain) = (consumer.candidate.take(), consumer.parked, consumer.drain);
+        let (candidate, parked) = (consumer.candidate, consumer.parked);
+        (consumer.drain, consumer.drained_due) = (false, false);
         let ready = std::mem::take(&mut consumer.ready);
         if let Some(address) = address.and_then(|id| self.addresses.get_mut(id)) {
-            if let Some(candidate) = candidate {
-                if ready {
-                    address.candidates.set_room(candidate, false);
-                }
-                address.candidates.leave(candidate);
-            }
-            if drain {
-                address.drains.retain(|id| *id != link_id);
+            if ready {
+                address.candidates.set_room(candidate, false);
             }
         }
         if parked {

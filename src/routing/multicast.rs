@@ -1,15 +1,16 @@
 //! Multicast: a copy for each consumer, one outcome for the sender.
 //!
 //! A message's copies are made when it is complete or large enough to stream. An unsettled message has a copy for
-//! every consumer that ever gave credit; a settled one for those that have room now, the others miss it, counted.
+//! every consumer that takes part (it gave credit, and isn't set aside); a settled one for those that have room now, the others miss it, counted.
 //! The sender's outcome is the highest of the copies', once all have one: rejected before accepted before others
 //! before modified before released.
 
 use crate::ids::LinkId;
 use crate::outcome::{State, StateKind};
 use crate::payload::Payload;
-use crate::routing::delivery::{By, Kind, List, Slot, Stage};
-use crate::routing::delivery::{COMPLETE, CREDIT, DEPTH, OPEN, OUT_SETTLED, PASSED, PRESETTLED, SENT, SETTLED};
+use crate::routing::address::Address;
+use crate::routing::delivery::{By, Kind, List, Slot, Stage, NONE};
+use crate::routing::delivery::{COMPLETE, DEPTH, OPEN, OUT_SETTLED, PRESETTLED, SENT, SETTLED};
 use crate::routing::router::Router;
 use crate::routing::settle::is_outcome;
 
@@ -33,18 +34,16 @@ impl Router {
         let record = &mut self.deliveries[message];
         record.stage = Stage::Assigned;
         let payload = std::mem::take(&mut record.payload);
-        if record.is(CREDIT) {
-            record.set(PASSED);
-            if let Some(sender) = self.links.get_mut(record.in_link).and_then(|link| link.sender_mut()) {
-                sender.waiting -= 1;
-                sender.unsettled += 1;
-            }
-        }
         for at in 0..consumers {
             let Some(link_id) = self.addresses.get(id).map(|address| address.consumers[at]) else { break };
             let Some(link) = self.links.get_mut(link_id) else { continue };
-            let Some(consumer) = link.consumer().filter(|consumer| consumer.active) else { continue };
+            let Some(consumer) = link.consumer() else { continue };
+            let Some(address) = self.addresses.get_mut(id) else { break };
+            if !address.credit.is_active(consumer.slot) {
+                continue;
+            }
             if settled && consumer.room() <= consumer.queue.len {
+                address.credit.consumer_missed(consumer.slot);
                 self.count_missed(link_id, message);
                 continue;
             }
@@ -53,6 +52,19 @@ impl Router {
         if self.deliveries[message].copies.is_empty() {
             // Nobody takes it: the sender may try again, or nobody minds.
             self.turn_away(message, State::RELEASED);
+        }
+    }
+
+    /// A message ends before its copies are made: for the consumers' credit they count as missed.
+    pub(super) fn miss_all(&mut self, message: Slot) {
+        let Some(address) = self.addresses.get_mut(self.deliveries[message].address) else { return };
+        for link_id in &address.consumers {
+            let consumer = self.links.get(*link_id).and_then(|link| link.consumer());
+            if let Some(slot) = consumer.map(|consumer| consumer.slot) {
+                if address.credit.is_active(slot) {
+                    address.credit.consumer_missed(slot);
+                }
+            }
         }
     }
 
@@ -83,8 +95,8 @@ impl Router {
         self.deliveries.push_back(By::Sender, &mut copies, copy);
         self.deliveries[message].copies = copies;
         self.deliveries[message].unsent += 1;
-        if let Some(address) = self.addresses.get_mut(address_id) {
-            address.enter(bytes);
+        if let Some(Address { depth, rest, .. }) = self.addresses.get_mut(address_id) {
+            depth.added(1, bytes, |edge| self.edges.raise(rest.clone(), edge));
         }
         if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
             self.deliveries.push_back(By::Consumer, &mut consumer.queue, copy);
@@ -97,7 +109,7 @@ impl Router {
     pub(super) fn copies_more(&mut self, message: Slot, payload: Payload, complete: bool) {
         let bytes = payload.len();
         let mut copy = self.deliveries[message].copies.head;
-        while copy != super::delivery::NONE {
+        while copy != NONE {
             let next = self.deliveries.next(By::Sender, copy);
             let record = &mut self.deliveries[copy];
             record.bytes += bytes as u64;
@@ -105,9 +117,8 @@ impl Router {
             if complete {
                 record.set(COMPLETE);
             }
-            if let Some(address) = self.addresses.get_mut(record.address) {
-                address.grow(bytes as u64);
-            }
+            self.grow_depth(copy, bytes);
+            let record = &mut self.deliveries[copy];
             if record.stage == Stage::Waiting {
                 record.payload.append(payload.clone());
             } else {
@@ -120,7 +131,7 @@ impl Router {
     /// A message's sender gave it up, or is gone, before it was complete.
     pub(super) fn abort_copies(&mut self, message: Slot) {
         let mut copy = self.deliveries[message].copies.head;
-        while copy != super::delivery::NONE {
+        while copy != NONE {
             let next = self.deliveries.next(By::Sender, copy);
             if self.deliveries[copy].stage == Stage::Waiting {
                 self.drop_copy(copy);
@@ -134,7 +145,7 @@ impl Router {
     /// Copies that wait in their consumers' queues go, since nobody hears of them any more.
     pub(super) fn drop_waiting_copies(&mut self, message: Slot) {
         let mut copy = self.deliveries[message].copies.head;
-        while copy != super::delivery::NONE {
+        while copy != NONE {
             let next = self.deliveries.next(By::Sender, copy);
             if self.deliveries[copy].stage == Stage::Waiting {
                 self.drop_copy(copy);
@@ -143,11 +154,25 @@ impl Router {
         }
     }
 
+    /// A consumer has taken nothing for too long: its copies go, and none is made until it gives credit again.
+    pub(super) fn set_aside(&mut self, link_id: LinkId) {
+        loop {
+            let consumer = self.links.get(link_id).and_then(|link| link.consumer());
+            let Some(copy) = consumer.map(|consumer| consumer.queue.head).filter(|copy| *copy != NONE) else { return };
+            self.count_missed(link_id, self.deliveries[copy].parent());
+            self.rank_outcome(copy, Some(State::RELEASED));
+            self.drop_copy(copy);
+        }
+    }
+
     /// Takes a copy out of its consumer's queue, for good.
     pub(super) fn drop_copy(&mut self, copy: Slot) {
         let link_id = self.deliveries[copy].out_link;
         if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
             self.deliveries.unlink(By::Consumer, &mut consumer.queue, copy);
+            if let Some(address) = self.addresses.get_mut(self.deliveries[copy].address) {
+                address.credit.consumer_missed(consumer.slot);
+            }
         }
         self.refresh(link_id);
         self.conclude(copy);
@@ -215,6 +240,7 @@ impl Router {
         record.unsent -= 1;
         if record.unsent == 0 {
             self.release_all(message);
+            self.pass(message);
         }
     }
 

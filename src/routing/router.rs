@@ -11,14 +11,17 @@ use crate::payload::{Packer, Payload, Pool};
 use crate::routing::address::Address;
 use crate::routing::connection::Connections;
 use crate::routing::counters::Counters;
+use crate::routing::credit::AddressCredit;
 use crate::routing::delivery::Deliveries;
 use crate::routing::link::Link;
 use crate::routing::name::TemporaryNames;
 use crate::routing::output::Output;
 use crate::routing::settings::RouterSettings;
 use crate::routing::table::AddressTable;
+use crate::routing::threshold::{Depth, Edge, EdgeOutbox};
 use crate::time::Time;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// A peer attaches a link.
 #[derive(Debug)]
@@ -86,8 +89,14 @@ pub struct Router {
     pub(super) outputs: VecDeque<Output>,
     /// Addresses where a delivery may find a consumer, or a drain its answer.
     pub(super) work: VecDeque<AddressId>,
-    /// Senders whose credit is to be looked at.
+    /// Anonymous senders whose credit is to be looked at.
     pub(super) dirty: Vec<LinkId>,
+    /// When addresses' credit is to be looked at. An entry that isn't its address's `timer` is stale.
+    pub(super) timers: BinaryHeap<Reverse<(Time, AddressId)>>,
+    /// Threshold edges that nobody fetched yet.
+    pub(super) edges: EdgeOutbox<Box<str>>,
+    /// The latest time that an input brought.
+    pub(super) now: Time,
     pub(super) polled: Option<Polled>,
     pub(super) released: Option<Released>,
 }
@@ -96,7 +105,7 @@ pub struct Router {
 const PACKER_CHUNKS_KEPT: usize = 4;
 
 impl Router {
-    pub fn new(settings: RouterSettings, _now: Time) -> Router {
+    pub fn new(settings: RouterSettings, now: Time) -> Router {
         Router {
             table: AddressTable::new(settings.seed),
             temporary_names: TemporaryNames::new(settings.seed),
@@ -110,6 +119,9 @@ impl Router {
             outputs: VecDeque::new(),
             work: VecDeque::new(),
             dirty: Vec::new(),
+            timers: BinaryHeap::new(),
+            edges: EdgeOutbox::default(),
+            now,
             polled: None,
             released: None,
         }
@@ -136,6 +148,16 @@ impl Router {
     /// What became of all deliveries since the start.
     pub fn totals(&self) -> &Counters {
         &self.totals
+    }
+
+    /// A sender's `creditWindow`: unused, waiting and unsettled. Of an anonymous one: unused and waiting.
+    pub fn credit_window(&self, link: LinkId) -> Option<u32> {
+        let link = self.links.get(link)?;
+        let sender = link.sender()?;
+        match &sender.fixed {
+            Some(fixed) => Some(fixed.unused().saturating_add(fixed.waiting())),
+            None => Some(self.addresses.get(link.address?)?.credit.credit_window(sender.slot)),
+        }
     }
 
     pub fn link_counters(&self, link: LinkId) -> Option<&Counters> {
@@ -175,12 +197,35 @@ impl Router {
         self.connections.open(connection, link_capacity.max(1));
     }
 
-    pub fn handle_timeout(&mut self, _now: Time) {}
+    /// Time went on: looks at the credit of the addresses whose time has come.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.begin(now);
+        while let Some(Reverse((at, id))) = self.timers.peek().copied() {
+            if at > now {
+                return;
+            }
+            self.timers.pop();
+            if let Some(address) = self.addresses.get_mut(id).filter(|address| address.timer == Some(at)) {
+                address.timer = None;
+                address.credit.tick(now);
+                self.push_work(id);
+            }
+        }
+    }
 
     // ── what to do ──
 
+    /// When `handle_timeout` is wanted.
     pub fn poll_timeout(&self) -> Option<Time> {
-        None
+        self.timers.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Threshold edges, in the order in which they came for each address: `push` says whether it took one. What it
+    /// doesn't take stays, as a count and the latest figures.
+    pub fn flush_edges(&mut self, mut push: impl FnMut(&str, &Edge) -> bool) {
+        if !self.edges.is_empty() {
+            self.edges.flush(|address, edge| push(address, edge));
+        }
     }
 
     /// The next command for an engine. Drain it after each input; deliveries are assigned to consumers only here,
@@ -193,14 +238,14 @@ impl Router {
                 return Some(output);
             }
             if let Some(address) = self.work.front().copied() {
-                if let Some(output) = self.assign_next(address) {
+                if let Some(output) = self.assign_next(address).or_else(|| self.next_grant(address)) {
                     return Some(output);
                 }
                 self.work.pop_front();
                 self.work_done(address);
                 continue;
             }
-            if let Some(output) = self.next_grant() {
+            if let Some(output) = self.next_anonymous_grant() {
                 return Some(output);
             }
             if self.released.is_none() {
@@ -211,6 +256,13 @@ impl Router {
     }
 
     // ── helpers for all files ──
+
+    /// An input begins.
+    #[inline]
+    pub(super) fn begin(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        self.finish_polled();
+    }
 
     #[inline]
     pub(super) fn push_work(&mut self, id: AddressId) {
@@ -269,10 +321,10 @@ impl AddressView<'_> {
     }
     /// Deliveries in the router: waiting and unsettled, a multicast message once a copy.
     pub fn depth_messages(&self) -> u64 {
-        self.address.depth_messages
+        self.address.depth.messages()
     }
     pub fn depth_bytes(&self) -> u64 {
-        self.address.depth_bytes
+        self.address.depth.bytes()
     }
     /// Of these, the ones that no consumer had room for.
     pub fn waiting(&self) -> u32 {
@@ -280,5 +332,13 @@ impl AddressView<'_> {
     }
     pub fn counters(&self) -> &Counters {
         &self.address.counters
+    }
+    /// Shares, windows and links, as management shows them.
+    pub fn credit(&self) -> &AddressCredit {
+        &self.address.credit
+    }
+    /// Marks and edges, as management shows them.
+    pub fn depth(&self) -> &Depth {
+        &self.address.depth
     }
 }

@@ -1,11 +1,12 @@
 //! Settlement: outcomes on their way from consumers to senders, and the end of deliveries.
 
-use crate::ids::{DeliveryId, WireDelivery};
+use crate::ids::{AddressId, DeliveryId, LinkId, WireDelivery};
 use crate::link::ReceiverSettleMode;
 use crate::outcome::{State, StateKind};
+use crate::routing::address::Address;
 use crate::routing::delivery::{By, Kind, Slot, Stage};
 use crate::routing::delivery::{
-    COMPLETE, COUNTED, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, OUT_WIRE, PASSED, SENDING, SETTLED,
+    COMPLETE, COUNTED, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, OUT_WIRE, PASSED, SENDING, SENT_SETTLED, SETTLED,
 };
 use crate::routing::output::Output;
 use crate::routing::router::Router;
@@ -40,9 +41,9 @@ impl Router {
         wire: WireDelivery,
         state: Option<State>,
         settled: bool,
-        _now: Time,
+        now: Time,
     ) {
-        self.finish_polled();
+        self.begin(now);
         let Some(slot) = self.deliveries.slot(id) else { return };
         let record = &mut self.deliveries[slot];
         if record.stage != Stage::Assigned || record.is(OUT_SETTLED) || record.kind == Kind::Message {
@@ -83,8 +84,8 @@ impl Router {
     }
 
     /// A sender told the state of a delivery that it sent (settled it, most often).
-    pub fn sender_disposition(&mut self, id: DeliveryId, state: Option<State>, settled: bool, _now: Time) {
-        self.finish_polled();
+    pub fn sender_disposition(&mut self, id: DeliveryId, state: Option<State>, settled: bool, now: Time) {
+        self.begin(now);
         let Some(slot) = self.deliveries.slot(id) else { return };
         let record = &mut self.deliveries[slot];
         if record.kind == Kind::Copy || !record.is(OPEN) {
@@ -176,9 +177,12 @@ impl Router {
             if consumer.busy == Some(slot) {
                 consumer.busy = None;
             }
-            let (candidate, address) = (consumer.candidate, self.deliveries[slot].address);
-            if let (Some(candidate), Some(address)) = (candidate, self.addresses.get_mut(address)) {
-                address.candidates.settled(candidate);
+            let record = &self.deliveries[slot];
+            if let Some(address) = self.addresses.get_mut(record.address) {
+                address.candidates.settled(consumer.candidate);
+                if !record.is(SENT_SETTLED) {
+                    address.credit.consumer_settled(consumer.slot);
+                }
             }
             self.refresh(link_id);
         }
@@ -205,11 +209,31 @@ impl Router {
         if record.take(DEPTH) {
             let id = record.address;
             if let Some(address) = self.addresses.get_mut(id) {
-                address.leave(record.bytes);
+                let Address { depth, rest, .. } = address;
+                depth.removed(1, record.bytes, |edge| self.edges.raise(rest.clone(), edge));
                 if address.is_unused() {
                     self.remove_address(id);
                 }
             }
+        }
+    }
+
+    /// A delivery is done with, as its sender's credit sees it.
+    #[inline]
+    fn return_credit(&mut self, link_id: LinkId, address_id: AddressId, was_assigned: bool) {
+        let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) else { return };
+        let slot = sender.slot;
+        if let Some(fixed) = sender.fixed.as_mut().filter(|_| !was_assigned) {
+            fixed.left_waiting(1);
+            self.mark_dirty(link_id);
+        }
+        if let Some(address) = self.addresses.get_mut(address_id) {
+            if was_assigned {
+                address.credit.settled(slot);
+            } else {
+                address.credit.abandoned(slot);
+            }
+            self.push_work(address_id);
         }
     }
 
@@ -224,15 +248,8 @@ impl Router {
         let passed = done || (record.kind == Kind::Single && record.stage == Stage::Assigned && !record.is(SENDING));
         let link_id = record.in_link;
         if passed && record.take(CREDIT) {
-            let was_assigned = record.is(PASSED);
-            if let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) {
-                if was_assigned {
-                    sender.unsettled -= 1;
-                } else {
-                    sender.waiting -= 1;
-                }
-            }
-            self.mark_dirty(link_id);
+            let (was_assigned, address_id) = (record.is(PASSED), record.address);
+            self.return_credit(link_id, address_id, was_assigned);
         }
         if done {
             if let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) {

@@ -45,6 +45,7 @@ pub struct Bench {
     pub quiet: bool,
     /// Links whose engine takes nothing whole.
     pub slow: Vec<LinkId>,
+    pending: Vec<Out>,
 }
 
 pub fn rule(pattern: &str, treatment: Treatment) -> AddressRule {
@@ -104,6 +105,7 @@ impl Bench {
             states: Vec::new(),
             quiet: true,
             slow: Vec::new(),
+            pending: Vec::new(),
         }
     }
 
@@ -184,6 +186,8 @@ impl Bench {
         body: &str,
         to: Option<&str>,
     ) -> Option<DeliveryId> {
+        let outs = self.poll();
+        self.pending.extend(outs);
         let arrival = Arrival {
             wire: WireDelivery { session: SessionNumber(0), delivery_id: number },
             message_format: 0,
@@ -214,8 +218,15 @@ impl Bench {
         self.router.link_ended(link, true, self.now);
     }
 
-    /// All outputs, then the invariants.
+    /// All outputs since the last time.
     pub fn take(&mut self) -> Vec<Out> {
+        let mut outs = std::mem::take(&mut self.pending);
+        outs.extend(self.poll());
+        outs
+    }
+
+    /// What there is now, then the invariants.
+    fn poll(&mut self) -> Vec<Out> {
         let mut outs = Vec::new();
         while let Some(output) = self.router.poll_output() {
             let link = |port: &Port| self.links[&port.link];
