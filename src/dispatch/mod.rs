@@ -167,7 +167,7 @@ impl Dispatch {
             },
             Event::TransferAborted { wire, token, .. } => match token {
                 Some(delivery) => self.router.delivery_aborted(delivery, now),
-                None => self.held_aborted(id, wire),
+                None => self.held_aborted(id, wire, now),
             },
             Event::Credit { link, delivery_count, limit, drain } => {
                 if let Some(link) = self.link_token(id, link) {
@@ -417,12 +417,16 @@ impl Dispatch {
         }
     }
 
-    fn held_aborted(&mut self, id: ConnectionId, wire: WireDelivery) {
+    fn held_aborted(&mut self, id: ConnectionId, wire: WireDelivery, now: Time) {
         let Some(peer) = find(&mut self.peers, id) else { return };
         if let Some(index) = peer.held.iter().position(|held| held.wire == wire) {
-            let bytes = peer.held.swap_remove(index).payload.len();
+            let held = peer.held.swap_remove(index);
+            let link = peer.engine.link_token(held.link);
             if let Some(engine) = self.engine(id) {
-                engine.payload_released(wire.session, bytes);
+                engine.payload_released(wire.session, held.payload.len());
+            }
+            if let Some(link) = link {
+                self.router.delivery_unseen(link, now);
             }
         }
     }
