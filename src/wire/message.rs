@@ -194,7 +194,6 @@ impl<'a> Properties<'a> {
 
     fn read(&mut self, cursor: &mut Cursor<'a>, wanted: usize) -> Result<(), WireError> {
         let (size, count) = cursor.list()?;
-        let count = count as usize;
         if count > PROPERTIES {
             return Err(WireError::TooManyFields("properties"));
         }
@@ -372,6 +371,18 @@ impl<'a> Cursor<'a> {
 
     /// Passes over one value; where its bytes end before it does, that is an error.
     fn skip_value(&mut self) -> Result<(), WireError> {
+        // As a rule it lies in one piece.
+        let mut reader = Reader::new(self.piece);
+        if reader.skip().is_ok() {
+            self.position += self.piece.len() - reader.rest().len();
+            self.piece = reader.rest();
+            return Ok(());
+        }
+        self.skip_split_value()
+    }
+
+    #[cold]
+    fn skip_split_value(&mut self) -> Result<(), WireError> {
         let mut due = 1usize;
         loop {
             let constructor = self.byte()?;
@@ -393,12 +404,18 @@ impl<'a> Cursor<'a> {
     }
 
     /// A section's descriptor.
+    #[inline]
     fn descriptor(&mut self) -> Result<u64, WireError> {
         if let [code::DESCRIBED, code::SMALL_ULONG, number, ref rest @ ..] = *self.piece {
             self.piece = rest;
             self.position += 3;
             return Ok(number.into());
         }
+        self.other_descriptor()
+    }
+
+    #[cold]
+    fn other_descriptor(&mut self) -> Result<u64, WireError> {
         const LONGEST: usize = 40;
         let wrong = Err(WireError::WrongDescriptor("message section"));
         if self.byte()? != code::DESCRIBED {
@@ -426,6 +443,11 @@ impl<'a> Cursor<'a> {
 
     /// A list's header: bytes of its elements, and how many they are.
     fn list(&mut self) -> Result<(usize, usize), WireError> {
+        if let [code::LIST8, size @ 1..=255, count, ref rest @ ..] = *self.piece {
+            self.piece = rest;
+            self.position += 3;
+            return Ok((size as usize - 1, count as usize));
+        }
         let (width, size, count) = match self.byte()? {
             code::LIST0 => return Ok((0, 0)),
             code::LIST8 => (1, self.number(false)?, self.number(false)?),
