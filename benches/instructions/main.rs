@@ -6,6 +6,8 @@
 
 mod dispatch;
 mod wire;
+#[allow(dead_code)]
+mod wire_samples;
 
 /// A scenario: its name, `room/what`, and what to run N times.
 pub type Scenario = (&'static str, fn(u64));

@@ -3,9 +3,10 @@
 use std::hint::black_box;
 
 use ringway::payload::{Payload, Range};
-use ringway::wire::performative::{Disposition, Flow, Performative, Role, Transfer};
-use ringway::wire::{message, state};
+use ringway::wire::message;
+use ringway::wire::performative::{Performative, Transfer};
 
+use crate::wire_samples::{disposition, flow, transfer, MESSAGE};
 use crate::Scenario;
 
 pub const SCENARIOS: &[Scenario] = &[
@@ -19,43 +20,6 @@ pub const SCENARIOS: &[Scenario] = &[
     ("wire/flow-encode", flow_encode),
     ("wire/message-to", message_to),
 ];
-
-/// As python-proton sends one: a wide delivery-id, an eight-byte tag, unsettled.
-pub fn transfer() -> Transfer<'static> {
-    Transfer {
-        handle: 1,
-        delivery_id: Some(70_000),
-        delivery_tag: Some(b"\x00\x00\x00\x00\x00\x01\x11\x70"),
-        message_format: Some(0),
-        settled: Some(false),
-        ..Transfer::default()
-    }
-}
-
-/// As a receiver accepts one.
-pub fn disposition() -> Disposition<'static> {
-    Disposition {
-        role: Role::Receiver,
-        first: 70_000,
-        last: Some(70_000),
-        settled: true,
-        state: Some(&state::ACCEPTED),
-        batchable: false,
-    }
-}
-
-pub fn flow() -> Flow<'static> {
-    Flow {
-        next_incoming_id: Some(70_000),
-        incoming_window: 2048,
-        next_outgoing_id: 1,
-        outgoing_window: u32::MAX,
-        handle: Some(0),
-        delivery_count: Some(70_000),
-        link_credit: Some(250),
-        ..Flow::default()
-    }
-}
 
 /// What the others have beside their operation.
 fn empty_loop(count: u64) {
@@ -137,10 +101,9 @@ fn flow_encode(count: u64) {
     }
 }
 
-/// An anonymous sender's message: header, properties with an id and a `to`, a body.
+/// Finds the address of an anonymous sender's message.
 fn message_to(count: u64) {
-    let bytes = b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x73\xc0\x0c\x03\x53\x09\x40\xa1\x06queue1\x00\x53\x75\xa0\x02hi";
-    let payload = Payload::from(Range::copied(bytes));
+    let payload = Payload::from(Range::copied(MESSAGE));
     for _ in 0..count {
         let mut scratch = [0; 64];
         let to = message::to(black_box(&payload), &mut scratch);
