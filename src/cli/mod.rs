@@ -7,6 +7,7 @@
 use crate::config::{self, Config, ConfigError};
 use crate::control::{self, ControlError};
 use clap::{ArgAction, Parser};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -90,7 +91,8 @@ fn serve(file: Option<PathBuf>) -> ExitCode {
     };
     let welcome = |places: &[SocketAddr]| {
         if file.is_none() {
-            print!("{}", how_to_try(places));
+            // Nobody may be there to read it: no reason to end.
+            let _ = std::io::stdout().write_all(how_to_try(places).as_bytes());
         }
     };
     match control::run(&config, welcome) {
