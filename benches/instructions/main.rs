@@ -5,6 +5,7 @@
 //! not depend on N. One operation is named in its comment.
 
 mod dispatch;
+mod engine;
 mod wire;
 #[allow(dead_code)]
 mod wire_samples;
@@ -12,7 +13,7 @@ mod wire_samples;
 /// A scenario: its name, `room/what`, and what to run N times.
 pub type Scenario = (&'static str, fn(u64));
 
-const ROOMS: &[&[Scenario]] = &[wire::SCENARIOS, dispatch::SCENARIOS];
+const ROOMS: &[&[Scenario]] = &[wire::SCENARIOS, engine::SCENARIOS, dispatch::SCENARIOS];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
