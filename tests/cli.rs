@@ -131,7 +131,7 @@ fn check_says_ok_or_every_error_with_its_line() {
     let warning = format!("{}:3: listener: maxFrameSize: 1 is below AMQP's least, 512 is used (warning)", good.path());
     assert_eq!(stdout(&output), format!("{warning}\nOK\n"));
 
-    let bad = File::new("bad.conf", "listener {\n prot: 5672\n}\nconnector {\n host: b\n}\n");
+    let bad = File::new("bad.conf", "listener {\n prot: 5672\n}\nsslProfile {\n password: b#c\n}\n");
     let output = ringway(&["--check", bad.path()]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stdout(&output), "");
@@ -140,7 +140,8 @@ fn check_says_ok_or_every_error_with_its_line() {
         stderr(&output),
         format!(
             "{path}:2: listener: unknown attribute 'prot'; did you mean 'port'?\n\
-             {path}:4: connector: not served by this version\n"
+             {path}:4: sslProfile: not served by this version\n\
+             {path}:5: sslProfile: '#' starts a comment, so the value of 'password' ends in front of it (warning)\n"
         )
     );
 

@@ -52,12 +52,20 @@ fn load(file: &PathBuf) -> Result<Config, String> {
     let name = file.display().to_string();
     let bytes = std::fs::read(file).map_err(|error| format!("{name}: {error}"))?;
     // Not UTF-8: a comment in another encoding does no harm, a value has to survive the checks as it is.
-    let config =
-        config::load(&String::from_utf8_lossy(&bytes), &name).map_err(|error: ConfigError| error.to_string())?;
+    let config = config::load(&String::from_utf8_lossy(&bytes), &name).map_err(|error| everything(&error))?;
     match control::check(&config) {
         Ok(()) => Ok(config),
         Err((line, text)) => Err(format!("{name}:{line}: {text}")),
     }
+}
+
+/// Errors and warnings in the order of their lines: what is only suspicious may explain what is wrong.
+fn everything(error: &ConfigError) -> String {
+    let problems = error.problems.iter().map(|problem| (problem.line, problem.to_string()));
+    let warnings = error.warnings.iter().map(|warning| (warning.line, format!("{warning} (warning)")));
+    let mut lines: Vec<(usize, String)> = problems.chain(warnings).collect();
+    lines.sort_by_key(|(line, _)| *line);
+    lines.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
 }
 
 fn check(file: &PathBuf) -> ExitCode {
@@ -78,7 +86,7 @@ fn check(file: &PathBuf) -> ExitCode {
 
 fn serve(file: Option<PathBuf>) -> ExitCode {
     let (config, name) = match &file {
-        None => (config::load(config::DEFAULT, config::DEFAULT_NAME).map_err(|error| error.to_string()), None),
+        None => (config::load(config::DEFAULT, config::DEFAULT_NAME).map_err(|error| everything(&error)), None),
         Some(file) => (load(file), Some(file.display().to_string())),
     };
     let name = name.unwrap_or_else(|| config::DEFAULT_NAME.to_string());
