@@ -44,15 +44,17 @@ impl Drop for File {
 struct Started {
     child: Child,
     port: u16,
+    /// What it had written when it was up.
     log: String,
+    log_file: File,
 }
 
 impl Started {
     fn new(name: &str, sections: &str) -> Started {
-        let log = File::new(&format!("{name}.log"), "");
+        let log_file = File::new(&format!("{name}.log"), "");
         let text = format!(
             "listener {{\n host: 127.0.0.1\n port: 0\n}}\nlog {{\n module: DEFAULT\n outputFile: {}\n}}\n{sections}",
-            log.path()
+            log_file.path()
         );
         let configuration = File::new(&format!("{name}.conf"), &text);
         let mut child = Command::new(env!("CARGO_BIN_EXE_ringway"))
@@ -63,15 +65,21 @@ impl Started {
             .unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
-            let text = std::fs::read_to_string(&log.0).unwrap();
+            let text = std::fs::read_to_string(&log_file.0).unwrap();
             if let Some((_, port)) = text.lines().find(|l| l.contains("Operational")).and(text.split_once("127.0.0.1:"))
             {
                 let port = port.lines().next().and_then(|port| port.parse().ok()).unwrap();
-                return Started { child, port, log: text };
+                return Started { child, port, log: text, log_file };
             }
             assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "not started:\n{text}");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Runs the README's example through it.
+    fn hello(&self) -> Output {
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello.py");
+        Command::new(program).arg(format!("127.0.0.1:{}", self.port)).output().unwrap()
     }
 
     fn signal(&self, signal: i32) {
@@ -230,8 +238,7 @@ fn readme_block(command: &str) -> String {
 #[test]
 fn the_readmes_example_prints_what_the_readme_says() {
     let router = Started::new("example", "");
-    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello.py");
-    let output = Command::new(program).arg(format!("127.0.0.1:{}", router.port)).output().unwrap();
+    let output = router.hello();
     assert_eq!((stdout(&output), stderr(&output)), (readme_block("$ examples/hello.py"), String::new()));
 }
 
@@ -286,6 +293,26 @@ fn without_io_uring_it_says_what_to_enable() {
         let output = without_io_uring(errno);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(stderr(&output).contains(what), "{output:?}");
+    }
+}
+
+#[test]
+fn connections_and_links_are_logged_and_frames_on_demand() {
+    let traced = "log {\n module: PROTOCOL\n enable: trace+\n}\n";
+    for (name, sections) in [("log", ""), ("trace", traced)] {
+        let mut router = Started::new(name, sections);
+        assert!(router.hello().status.success());
+        router.signal(libc::SIGTERM);
+        assert_eq!(router.exit_code(Duration::from_secs(10)), Some(0));
+        let log = std::fs::read_to_string(&router.log_file.0).unwrap();
+        let has = |parts: &[&str]| log.lines().any(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(has(&["ROUTER_CORE (info) [C1] Connection Opened: dir=in host=127.0.0.1:", "auth=ANONYMOUS"]), "{log}");
+        assert!(has(&["ROUTER_CORE (info) [C1][L1] Link attached: dir=out source={greetings}"]), "{log}");
+        assert!(has(&["ROUTER_CORE (info) [C1][L2] Link attached: dir=in", "target={greetings}"]), "{log}");
+        assert!(has(&["[C1][L1] Link detached"]), "{log}");
+        let is_traced = !sections.is_empty();
+        assert_eq!(has(&["PROTOCOL (trace) [C1]:[0]: <- @open(16) [container-id="]), is_traced, "{log}");
+        assert_eq!(has(&["PROTOCOL (trace) [C1]:[0]: -> @transfer(20) [handle="]), is_traced, "{log}");
     }
 }
 
