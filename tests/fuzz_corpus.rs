@@ -3,6 +3,9 @@
 #[path = "../fuzz/checks/wire.rs"]
 mod wire;
 
+#[path = "../fuzz/checks/engine.rs"]
+mod engine;
+
 /// Every file of a target's corpus.
 fn corpus(target: &str, check: impl Fn(&[u8])) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
@@ -19,4 +22,9 @@ fn corpus(target: &str, check: impl Fn(&[u8])) {
 #[test]
 fn wire_corpus() {
     corpus("wire", wire::check);
+}
+
+#[test]
+fn engine_corpus() {
+    corpus("engine", engine::check);
 }
