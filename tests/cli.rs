@@ -298,8 +298,9 @@ fn without_io_uring_it_says_what_to_enable() {
 
 #[test]
 fn connections_and_links_are_logged_and_frames_on_demand() {
-    let traced = "log {\n module: PROTOCOL\n enable: trace+\n}\n";
-    for (name, sections) in [("log", ""), ("trace", traced)] {
+    let plain = "address {\n prefix: greetings\n alertCountUp: 1\n}\n";
+    let traced = format!("{plain}log {{\n module: PROTOCOL\n enable: trace+\n}}\n");
+    for (name, sections) in [("log", plain), ("trace", &traced)] {
         let mut router = Started::new(name, sections);
         assert!(router.hello().status.success());
         router.signal(libc::SIGTERM);
@@ -310,7 +311,10 @@ fn connections_and_links_are_logged_and_frames_on_demand() {
         assert!(has(&["ROUTER_CORE (info) [C1][L1] Link attached: dir=out source={greetings}"]), "{log}");
         assert!(has(&["ROUTER_CORE (info) [C1][L2] Link attached: dir=in", "target={greetings}"]), "{log}");
         assert!(has(&["[C1][L1] Link detached"]), "{log}");
-        let is_traced = !sections.is_empty();
+        let marks = "address=greetings unit=messages threshold=";
+        assert!(has(&["ROUTER (notice) threshold-crossed-increasing: ", marks, "=1 "]), "{log}");
+        assert!(has(&["ROUTER (notice) threshold-crossed-decreasing: ", marks, "=0 "]), "{log}");
+        let is_traced = sections == traced;
         assert_eq!(has(&["PROTOCOL (trace) [C1]:[0]: <- @open(16) [container-id="]), is_traced, "{log}");
         assert_eq!(has(&["PROTOCOL (trace) [C1]:[0]: -> @transfer(20) [handle="]), is_traced, "{log}");
     }

@@ -6,6 +6,7 @@ use crate::engine::RemoteError;
 use crate::ids::LinkId;
 use crate::link::Direction;
 use crate::log::{Level, Module};
+use crate::routing::{Edge, Unit};
 use crate::shard::Report;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,6 +83,7 @@ impl Reporter {
         match report {
             Report::ConnectionAccepted { connection, listener, peer } => self.accepted(connection, listener, peer),
             Report::Served(report) => self.served(report),
+            Report::ThresholdCrossed { address, edge } => self.threshold(&address, &edge),
             Report::AcceptPaused { listener, errno } => self.accept_paused(listener, errno),
             Report::Counters(counters) => self.line(Module::Server, Level::Debug, format_args!("{counters:?}")),
             Report::Stopped => {}
@@ -176,6 +178,22 @@ impl Reporter {
             Module::RouterCore,
             Level::Info,
             format_args!("[C{connection}][L{link}] Link attached: dir={} {text} name={name}", word(direction)),
+        );
+    }
+
+    fn threshold(&mut self, address: &str, edge: &Edge) {
+        self.line(
+            Module::Router,
+            Level::Notice,
+            format_args!(
+                "threshold-crossed-{}: address={address} unit={} threshold={} depthMessages={} depthBytes={} missed={}",
+                if edge.increasing { "increasing" } else { "decreasing" },
+                if edge.unit == Unit::Messages { "messages" } else { "bytes" },
+                edge.threshold,
+                edge.depth_messages,
+                edge.depth_bytes,
+                edge.missed,
+            ),
         );
     }
 

@@ -26,7 +26,7 @@ use crate::limits;
 use crate::link::Terminus;
 use crate::outcome::Fault;
 use crate::payload::{Payload, Range};
-use crate::routing::{Arrival, Attach, Output, Router, RouterSettings};
+use crate::routing::{Arrival, Attach, Edge, Output, Router, RouterSettings};
 use crate::security::{Exchange, Step};
 use crate::time::Time;
 use anonymous::{Destination, Held};
@@ -608,6 +608,13 @@ impl Dispatch {
                 self.pump(id, now);
             }
         }
+    }
+
+    /// Edges of addresses' depths, after a `run`. `push` says whether it took one; what it doesn't take is there the next
+    /// time, as a count and the latest figures.
+    #[inline]
+    pub fn flush_edges(&mut self, push: impl FnMut(&str, &Edge) -> bool) {
+        self.router.flush_edges(push);
     }
 
     /// When to call `run` though nothing happens.

@@ -5,6 +5,7 @@
 //! a shard stopped is also its thread's result).
 
 use crate::dispatch;
+use crate::routing;
 use crate::shard::Listener;
 use crate::telemetry::Counters;
 use crossbeam_queue::ArrayQueue;
@@ -41,6 +42,11 @@ pub enum Report {
     },
     /// What dispatch has to say of connections and links.
     Served(dispatch::Report),
+    /// An address's depth reached a mark of its alerts.
+    ThresholdCrossed {
+        address: Box<str>,
+        edge: routing::Edge,
+    },
     /// Accepting failed (`errno`) and is tried again in a while.
     AcceptPaused {
         listener: u32,

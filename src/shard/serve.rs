@@ -33,6 +33,11 @@ impl Serve {
         while let Some(report) = self.dispatch.poll_report() {
             self.report(Report::Served(report));
         }
+        // Not dropped when control is behind: the router keeps what isn't taken.
+        let mailbox = &self.mailbox;
+        self.dispatch.flush_edges(|address, edge| {
+            mailbox.report(Report::ThresholdCrossed { address: address.into(), edge: *edge })
+        });
     }
 }
 
