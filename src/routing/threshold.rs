@@ -437,7 +437,7 @@ mod tests {
     fn marks_changed_at_run_time_are_compared_at_once() {
         let (mut depth, mut edges) = (Depth::default(), Vec::new());
         go_to(&mut depth, 20, &mut edges);
-        let mut set = |depth: &mut Depth, count: Option<Marks>| {
+        let set = |depth: &mut Depth, count: Option<Marks>| {
             let mut edges = Vec::new();
             depth.set_marks(count, None, |edge| edges.push((edge.increasing, edge.threshold)));
             edges

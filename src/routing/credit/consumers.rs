@@ -6,8 +6,9 @@ use slab::Slab;
 /// What one consumer has.
 ///
 /// `room`: credit that it gave less what was assigned to it. `unsettled`: assigned and not yet settled.
-/// `window` = room + unsettled. `high`: the window's high-water over the last two flows, so that one which
-/// settles and tops up in batches doesn't make the share flap:
+/// `passed`: went out settled, and no credit came back for it yet; so it is taken for still being there.
+/// `window` = room + unsettled + passed. `high`: the window's high-water over the last two flows, so that one
+/// which settles and tops up in batches doesn't make the share flap:
 ///
 /// ```text
 ///                        room  unsettled  window  high
@@ -15,6 +16,11 @@ use slab::Slab;
 /// 300 assigned              0        300     300   300
 /// 300 settled               0          0       0   300
 /// flow of 300             300          0     300   300
+///
+///                        room  passed     window  high
+/// flow of 100             100       0        100   100
+/// 100 went out settled      0     100        100   100
+/// flow, 2 more              2      98        100   100
 /// ```
 #[derive(Debug, Clone, Default)]
 pub(super) struct Consumer {
@@ -23,8 +29,10 @@ pub(super) struct Consumer {
     pub(super) left: bool,
     /// Its output is above its mark, or its session's window is closed: its credit is no room now.
     pub(super) blocked: bool,
+    /// What it gave less what was assigned, whether or not it can be used now.
     credit: u32,
     pub(super) unsettled: u32,
+    passed: u32,
     high_previous: u32,
     high_current: u32,
 }
@@ -39,13 +47,13 @@ impl Consumer {
         if self.blocked || self.left {
             0
         } else {
-            self.credit
+            self.credit.min(CONSUMER_WINDOW_MAX)
         }
     }
 
     #[inline]
     pub(super) fn window(&self) -> u32 {
-        self.room().saturating_add(self.unsettled).min(CONSUMER_WINDOW_MAX)
+        self.room().saturating_add(self.unsettled).saturating_add(self.passed).min(CONSUMER_WINDOW_MAX)
     }
 
     #[inline]
@@ -65,7 +73,8 @@ impl Consumer {
     }
 
     pub(super) fn flow(&mut self, room: u32) {
-        self.credit = room.min(CONSUMER_WINDOW_MAX);
+        self.passed = self.passed.saturating_sub(room.saturating_sub(self.credit));
+        self.credit = room;
         self.high_previous = self.high_current;
         self.high_current = self.window();
         if room == 0 {
@@ -76,6 +85,7 @@ impl Consumer {
 
     /// Its credit is given back: a drain was answered.
     pub(super) fn drained(&mut self) {
+        self.passed = 0;
         self.flow(0);
     }
 
@@ -88,9 +98,8 @@ impl Consumer {
     pub(super) fn assigned(&mut self, settled: bool) {
         debug_assert!(self.credit > 0, "assigned beyond the consumer's credit");
         self.credit = self.credit.saturating_sub(1);
-        if !settled {
-            self.unsettled = self.unsettled.saturating_add(1);
-        }
+        let kept = if settled { &mut self.passed } else { &mut self.unsettled };
+        *kept = kept.saturating_add(1);
     }
 
     #[inline]
@@ -102,7 +111,7 @@ impl Consumer {
     /// A delivery that was assigned and not sent at all is taken back.
     pub(super) fn unassigned(&mut self) {
         self.settled();
-        self.credit = self.credit.saturating_add(1).min(CONSUMER_WINDOW_MAX);
+        self.credit = self.credit.saturating_add(1);
     }
 
     pub(super) fn is_gone(&self) -> bool {

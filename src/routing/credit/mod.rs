@@ -44,6 +44,9 @@ use std::time::Duration;
 /// spare. Longer than the round trip to a sender, or credit on its way there would be taken for spare.
 pub const REVIEW_PERIOD: Duration = Duration::from_millis(250);
 
+/// A sender that uses all it may hold within this time of its first use gets a larger limit.
+pub const BURST: Duration = Duration::from_millis(10);
+
 /// A sender of one address, as its credit knows it. Valid until it left and its deliveries are done with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct SenderSlot(pub u32);
@@ -97,6 +100,9 @@ enum Consumers {
     Anycast(Anycast),
     Multicast(Multicast),
 }
+
+/// How many senders in turn are looked at for one that is worth a flow.
+const TRIES: u32 = 4;
 
 /// Consumers whose drain isn't answered yet, in the order of their deadlines.
 const DRAINING: usize = 0;
@@ -455,23 +461,34 @@ impl AddressCredit {
         if budget <= 0 {
             return None;
         }
-        // (2) Who is below the share gets up to it.
+        // (2) Who is below the share gets up to it. (3) What is left goes to those that used up all they had.
+        for _ in 0..TRIES {
+            let Some((slot, in_list)) = self.first_below_or_rest(share) else { return None };
+            let sender = self.senders.get(slot)?;
+            let fair = part(budget, self.senders.needs.length(in_list)).max(1);
+            let mut add = fair.min(sender.limit.saturating_sub(sender.held()));
+            if in_list == need::BELOW {
+                add = add.min(share.saturating_sub(sender.window()));
+            }
+            if sender.is_worth(add) {
+                return Some((slot, add));
+            }
+            self.senders.needs.push(in_list, slot);
+        }
+        None
+    }
+
+    /// The next by need that isn't starved. One that has its share by now is moved on.
+    fn first_below_or_rest(&mut self, share: u32) -> Option<(u32, usize)> {
         while let Some(slot) = self.senders.needs.first(need::BELOW) {
             let sender = self.senders.get(slot)?;
-            let below_share = share.saturating_sub(sender.window());
-            if below_share == 0 {
-                self.senders.needs.push(need::REST, slot);
-                continue;
+            if sender.window() < share {
+                return Some((slot, need::BELOW));
             }
-            let below_limit = sender.limit.saturating_sub(sender.held());
-            let fair = part(budget, self.senders.needs.length(need::BELOW)).max(1);
-            return Some((slot, below_share.min(below_limit).min(fair)));
+            let list = sender.exhausted.then_some(need::REST);
+            self.senders.needs.place(list, slot);
         }
-        // (3) What is left goes to those that used up all they had.
-        let slot = self.senders.needs.first(need::REST)?;
-        let sender = self.senders.get(slot)?;
-        let fair = part(budget, self.senders.needs.length(need::REST)).max(1);
-        Some((slot, sender.limit.saturating_sub(sender.held()).min(fair)))
+        self.senders.needs.first(need::REST).map(|slot| (slot, need::REST))
     }
 
     /// The capacity rule: each up to its link's capacity.

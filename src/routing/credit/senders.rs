@@ -1,12 +1,22 @@
 //! What the senders of an address hold: each one's figures, their sums, and the lists by need.
 
-use super::REVIEW_PERIOD;
+use super::{BURST, REVIEW_PERIOD};
 use crate::routing::lists::Lists;
 use crate::time::Time;
 use slab::Slab;
 
 /// The limit of a new sender: what it may hold before it has shown that it uses it.
 pub(super) const LIMIT_START: u32 = 8;
+
+/// The least limit. One is enough for who sends now and then; a second shows whether it sends both at once.
+pub(super) const LIMIT_MIN: u32 = 2;
+
+/// Which part of what it didn't touch in a period, while it used some, is taken off a sender's limit: slowly, since
+/// it grows by doubling.
+const DECAY: u32 = 4;
+
+/// More credit is worth a flow when it is at least this part of what it has unused and waiting.
+const WORTH: u32 = 16;
 
 /// Lists by need; a sender is in at most one.
 pub(super) mod need {
@@ -46,8 +56,13 @@ pub(super) struct Sender {
     low: u32,
     /// Credit that it holds and doesn't need: what it didn't touch from one review to the next.
     pub(super) spare: u32,
-    /// It was granted up to its limit: when all of it is used, the limit doubles.
+    /// It was granted up to its limit: when all of that is used in one burst, the limit doubles.
     at_limit: bool,
+    /// When the first delivery came since it was granted up to its limit.
+    burst_since: Option<Time>,
+    /// It used up all that it had, in this period or the one before.
+    pub(super) exhausted: bool,
+    exhausted_now: bool,
     /// It used credit, or had some waiting, in this period or the one before.
     active: bool,
     used: bool,
@@ -71,14 +86,21 @@ impl Sender {
         self.held().saturating_add(self.unsettled)
     }
 
-    /// What of its unused credit counts against the budget.
+    /// What of its unused credit counts against the budget. One that has shown to send now and then has one
+    /// for nothing: that is the one a sender which may come beyond the budget.
     #[inline]
     fn counted(&self) -> u32 {
         if self.left {
-            0
-        } else {
-            self.unused - self.spare
+            return 0;
         }
+        let free = u32::from(self.limit <= LIMIT_MIN);
+        self.unused.saturating_sub(self.spare.max(free))
+    }
+
+    /// Whether to tell it of so much more: one that has plenty isn't told of each single credit.
+    #[inline]
+    pub(super) fn is_worth(&self, add: u32) -> bool {
+        add.saturating_mul(WORTH) >= self.held()
     }
 
     #[inline]
@@ -107,7 +129,7 @@ pub(super) struct Senders {
     /// Senders whose spare, limit and activity are looked at when their time comes; all wait the same time,
     /// so they are in its order.
     reviews: Lists,
-    /// Σ (unused − spare).
+    /// Σ of what counts of unused credit.
     counted: u64,
     waiting: u64,
     attached: u32,
@@ -199,13 +221,14 @@ impl Senders {
         if sender.held() == 0 {
             return Some(if now_in == Some(need::DRY) { need::DRY } else { need::STARVED });
         }
-        if sender.asked || sender.spare > 0 || sender.held() >= sender.limit {
+        let below_limit = sender.limit.saturating_sub(sender.held());
+        if sender.asked || sender.spare > 0 || below_limit == 0 || !sender.is_worth(below_limit) {
             return None;
         }
         if sender.window() < placing.share {
             return Some(need::BELOW);
         }
-        Some(need::REST)
+        sender.exhausted.then_some(need::REST)
     }
 
     fn schedule_review(&mut self, slot: u32, now: Time) {
@@ -232,9 +255,13 @@ impl Senders {
             sender.asked &= sender.unused > 0;
             activated = !sender.active;
             sender.active = true;
-            if sender.unused == 0 && sender.at_limit {
-                sender.at_limit = false;
-                sender.limit = sender.limit.saturating_mul(2).min(sender.capacity.max(1));
+            let since = *sender.burst_since.get_or_insert(now);
+            if sender.unused == 0 {
+                sender.exhausted = true;
+                sender.exhausted_now = true;
+                if std::mem::take(&mut sender.at_limit) && now.since(since) <= BURST {
+                    sender.limit = sender.limit.saturating_mul(2).min(sender.capacity.max(1));
+                }
             }
         });
         if activated {
@@ -303,7 +330,10 @@ impl Senders {
         self.needs.remove(slot);
         self.update(slot, placing, |sender| {
             sender.unused = sender.unused.saturating_add(add);
-            sender.at_limit |= sender.held() >= sender.limit;
+            if sender.held() >= sender.limit {
+                sender.at_limit = true;
+                sender.burst_since = None;
+            }
         });
         if !placing.by_capacity {
             self.schedule_review(slot, now);
@@ -327,15 +357,22 @@ impl Senders {
         self.update(slot, placing, |sender| {
             sender.spare = sender.low;
             sender.low = sender.unused;
-            // A second's worth of reviews takes about the spare itself off the limit.
-            sender.limit = sender.limit.saturating_sub(sender.spare.div_ceil(4)).max(1);
+            // One that used some and left some needs less. One that used none says nothing: it may be far away.
+            let least = LIMIT_MIN.min(sender.capacity.max(1));
+            if sender.used {
+                sender.limit = sender.limit.saturating_sub(sender.spare.div_ceil(DECAY)).max(least);
+            }
+            sender.exhausted = std::mem::take(&mut sender.exhausted_now);
             let active = sender.used || sender.waiting > 0;
             sender.used = false;
             let was_active = sender.active;
             sender.active = was_active && active;
             went_idle = was_active && !active;
             sender.review_at = now + REVIEW_PERIOD;
-            again = was_active || sender.spare < sender.unused || (sender.unused > 0 && sender.limit > 1);
+            again = was_active
+                || sender.spare < sender.unused
+                || (sender.unused > 0 && sender.limit > least)
+                || sender.exhausted;
         });
         if went_idle {
             self.active -= 1;
@@ -367,7 +404,7 @@ impl Senders {
         while let Some(slot) = at {
             at = self.reviews.next(slot);
             let Some(sender) = self.senders.get(slot as usize) else { return };
-            if sender.counted() > 0 && self.asks.list_of(slot).is_none() {
+            if sender.unused > sender.spare && self.asks.list_of(slot).is_none() {
                 self.asks.push(ask::PENDING, slot);
             }
         }
@@ -446,7 +483,7 @@ impl Senders {
             let starved = matches!(self.needs.list_of(slot), Some(need::STARVED | need::DRY));
             assert!(placing.by_capacity || starved == (sender.held() == 0));
             // What isn't spare is looked at again.
-            assert!(sender.counted() == 0 || placing.by_capacity || self.reviews.list_of(slot).is_some());
+            assert!(sender.unused == sender.spare || placing.by_capacity || self.reviews.list_of(slot).is_some());
             assert!(!sender.active || self.reviews.list_of(slot).is_some());
         }
     }
