@@ -381,32 +381,31 @@ impl Engine {
     }
 
     /// Looks at the input once.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self) -> Step {
-        match self.phase {
-            Phase::Open => {}
-            Phase::Header | Phase::HeaderAfterSasl => {
-                return if self.read_protocol_header() || self.is_closed() { Step::Again } else { Step::Rest };
-            }
-            Phase::SaslRest | Phase::Done => return Step::Rest,
-            Phase::SaslInit | Phase::SaslResponse | Phase::Opening | Phase::CloseSent => {}
+        let usual = self.phase == Phase::Open && self.trace.is_none() && self.output.len() < OUTPUT_REST_BYTES;
+        if !usual {
+            return self.step_any();
         }
-        self.input_rested = self.is_input_resting() && !self.end_of_stream;
-        if self.input_rested {
-            return Step::Rest;
-        }
-        let frame = match self.input.next_frame(self.settings.max_frame_size) {
-            Ok(Some(frame)) => frame,
-            Ok(None) => return Step::Rest,
-            Err(error) => {
-                self.fail(error.into());
-                // What follows can't be read as frames.
-                self.phase = Phase::Done;
-                self.input.clear();
-                return Step::Again;
-            }
+        self.input_rested = false;
+        let Some((channel, body)) = self.input.next_usual_frame(self.settings.max_frame_size) else {
+            return self.step_any();
         };
-        match self.on_frame(frame) {
+        let outcome = match Performative::decode(body.as_slice()) {
+            Ok((Performative::Transfer(transfer), length)) => {
+                self.on_transfer(channel, &transfer, Payload::from(body.slice(length, body.len())))
+            }
+            Ok((performative, length)) if length == body.len() => self.on_performative(channel, &performative),
+            _ if body.is_empty() => Ok(None),
+            Ok(_) => Err(bytes_follow()),
+            Err(error) => Err(error.into()),
+        };
+        self.done(outcome)
+    }
+
+    #[inline(always)]
+    fn done(&mut self, outcome: Result<Option<Event>, Violation>) -> Step {
+        match outcome {
             Ok(Some(event)) => Step::Event(event),
             Ok(None) => Step::Again,
             Err(violation) => {
@@ -416,7 +415,36 @@ impl Engine {
         }
     }
 
-    #[inline]
+    /// As [`Self::step`], in any phase, for frames of any form and layers below them.
+    #[inline(never)]
+    fn step_any(&mut self) -> Step {
+        match self.phase {
+            Phase::Header | Phase::HeaderAfterSasl => {
+                return if self.read_protocol_header() || self.is_closed() { Step::Again } else { Step::Rest };
+            }
+            Phase::SaslRest | Phase::Done => return Step::Rest,
+            Phase::SaslInit | Phase::SaslResponse | Phase::Opening | Phase::Open | Phase::CloseSent => {}
+        }
+        self.input_rested = self.is_input_resting() && !self.end_of_stream;
+        if self.input_rested {
+            return Step::Rest;
+        }
+        match self.input.next_frame(self.settings.max_frame_size) {
+            Ok(Some(frame)) => {
+                let outcome = self.on_frame(frame);
+                self.done(outcome)
+            }
+            Ok(None) => Step::Rest,
+            Err(error) => {
+                self.fail(error.into());
+                // What follows can't be read as frames.
+                self.phase = Phase::Done;
+                self.input.clear();
+                Step::Again
+            }
+        }
+    }
+
     fn on_frame(&mut self, mut frame: Frame) -> Result<Option<Event>, Violation> {
         if self.trace.is_some() {
             let rest = frame.rest.len();
@@ -432,54 +460,51 @@ impl Engine {
         if frame.body.is_empty() && frame.rest.is_empty() {
             return Ok(None);
         }
-        let mut decoded = Performative::decode(frame.body.as_slice());
-        let joined;
-        if decoded.is_err() && !frame.rest.is_empty() {
+        if Performative::decode(frame.body.as_slice()).is_err() && !frame.rest.is_empty() {
             // The performative itself may be longer than what is contiguous.
             frame.join();
-            joined = frame.body.clone();
-            decoded = Performative::decode(joined.as_slice());
         }
-        let (performative, length) = decoded?;
-        self.on_performative(frame.header.channel, &performative, &frame, length)
-    }
-
-    #[inline]
-    fn on_performative(
-        &mut self,
-        channel: u16,
-        performative: &Performative<'_>,
-        frame: &Frame,
-        length: usize,
-    ) -> Result<Option<Event>, Violation> {
-        if let (Performative::Transfer(transfer), Phase::Open) = (performative, self.phase) {
+        let channel = frame.header.channel;
+        let (performative, length) = Performative::decode(frame.body.as_slice())?;
+        if let (Performative::Transfer(transfer), Phase::Open) = (&performative, self.phase) {
             let mut payload = Payload::from(frame.body.slice(length, frame.body.len()));
-            if !frame.rest.is_empty() {
-                payload.append(frame.rest.clone());
-            }
+            payload.append(std::mem::take(&mut frame.rest));
             return self.on_transfer(channel, transfer, payload);
         }
         let transfer = matches!(performative, Performative::Transfer(_));
         if !transfer && (length != frame.body.len() || !frame.rest.is_empty()) {
-            return Err(Violation::connection(fault::DECODE_ERROR, "bytes follow the performative"));
+            return Err(bytes_follow());
         }
-        if self.phase != Phase::Open {
-            return self.on_performative_unopened(performative);
+        match self.phase {
+            Phase::Open => self.on_performative(channel, &performative),
+            _ => self.on_performative_unopened(&performative),
         }
+    }
+
+    #[inline]
+    fn on_performative(&mut self, channel: u16, performative: &Performative<'_>) -> Result<Option<Event>, Violation> {
         match performative {
             Performative::Disposition(disposition) => self.on_disposition(channel, disposition),
             Performative::Flow(flow) => self.on_flow(channel, flow),
-            Performative::Begin(begin) => self.on_begin(channel, begin).map(|()| None),
-            Performative::Attach(attach) => self.on_attach(channel, attach).map(|()| None),
-            Performative::Detach(detach) => self.on_detach(channel, detach).map(|()| None),
-            Performative::End(end) => self.on_end(channel, end).map(|()| None),
-            Performative::Close(close) => {
-                self.on_close(close);
-                Ok(None)
-            }
-            Performative::Open(_) => Err(Violation::connection(fault::NOT_ALLOWED, "a second open")),
-            Performative::Transfer(_) => Ok(None),
+            rare => self.on_rare_performative(channel, rare),
         }
+    }
+
+    #[inline(never)]
+    fn on_rare_performative(
+        &mut self,
+        channel: u16,
+        performative: &Performative<'_>,
+    ) -> Result<Option<Event>, Violation> {
+        match performative {
+            Performative::Begin(begin) => self.on_begin(channel, begin)?,
+            Performative::Attach(attach) => self.on_attach(channel, attach)?,
+            Performative::Detach(detach) => self.on_detach(channel, detach)?,
+            Performative::End(end) => self.on_end(channel, end)?,
+            Performative::Close(close) => self.on_close(close),
+            _ => return Err(Violation::connection(fault::NOT_ALLOWED, "a second open")),
+        }
+        Ok(None)
     }
 
     fn on_performative_unopened(&mut self, performative: &Performative<'_>) -> Result<Option<Event>, Violation> {
@@ -496,9 +521,16 @@ impl Engine {
     }
 }
 
+#[cold]
+#[inline(never)]
+fn bytes_follow() -> Violation {
+    Violation::connection(fault::DECODE_ERROR, "bytes follow the performative")
+}
+
 impl Engine {
     /// A violation takes down its scope.
     #[cold]
+    #[inline(never)]
     fn fail(&mut self, violation: Violation) {
         let error = Error::new(violation.condition, &violation.description);
         match violation.at {

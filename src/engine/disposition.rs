@@ -99,101 +99,133 @@ impl Engine {
     /// The next delivery that the disposition at hand names; None when there is none, and then it is done with.
     #[inline]
     pub(super) fn next_disposition(&mut self) -> Option<Event> {
-        while let Some(cursor) = &mut self.cursor {
+        let cursor = self.cursor.as_mut()?;
+        if cursor.from_receiver && cursor.settled {
+            // The most usual by far.
             let session = self.sessions.get_mut(usize::from(cursor.channel)).and_then(Option::as_deref_mut);
-            let found = session.and_then(|session| {
-                let found = match cursor.from_receiver {
-                    true => session.outgoing.first_in(cursor.next, cursor.last),
-                    false => session.incoming.first_in(cursor.next, cursor.last),
-                };
-                found.map(|id| (id, session))
-            });
-            let Some((id, session)) = found else {
+            let found = session.and_then(|session| session.outgoing.take_first_in(cursor.next, cursor.last));
+            let Some((delivery_id, entry)) = found else {
                 self.cursor = None;
                 return None;
             };
-            let wire = WireDelivery { session: SessionNumber(cursor.channel), delivery_id: id };
-            let (settled, at_end) = (cursor.settled, id == cursor.last);
-            let state = if at_end { cursor.state.take() } else { cursor.state.clone() };
-            let (removed_from, event) = if cursor.from_receiver {
-                let Some(entry) = session.outgoing.get_mut(id) else { break };
-                let (link, delivery) = (entry.link, entry.delivery);
-                if settled {
-                    session.outgoing.remove(id);
-                }
-                (settled.then_some(link), Some(Event::ReceiverDisposition { delivery, wire, state, settled }))
-            } else {
-                let Some(entry) = session.incoming.get_mut(id) else { break };
-                let (link, token) = (entry.link, entry.token);
-                let event = token.map(|_| Event::SenderDisposition { wire, token, state, settled });
-                entry.settled |= settled;
-                // Of a delivery that still arrives the entry serves until its last frame.
-                if settled && !is_arriving(&self.links, link, id) {
-                    session.incoming.remove(id);
-                    (Some(link), event)
-                } else {
-                    (None, event)
-                }
-            };
-            if at_end {
+            if let Some(link) = self.links.get_mut(entry.link) {
+                link.unsettled -= 1;
+            }
+            let wire = WireDelivery { session: SessionNumber(cursor.channel), delivery_id };
+            let state = cursor.step(delivery_id);
+            if delivery_id == cursor.last {
                 self.cursor = None;
-            } else {
-                cursor.next = id.wrapping_add(1);
             }
-            if let Some(link) = removed_from.and_then(|link| self.links.get_mut(link)) {
-                link.unsettled = link.unsettled.saturating_sub(1);
+            return Some(Event::ReceiverDisposition { delivery: entry.delivery, wire, state, settled: true });
+        }
+        self.next_disposition_rare()
+    }
+
+    /// As above, for states on the way and what senders say.
+    #[inline(never)]
+    fn next_disposition_rare(&mut self) -> Option<Event> {
+        loop {
+            let cursor = self.cursor.as_mut()?;
+            let (channel, settled, from_receiver) = (cursor.channel, cursor.settled, cursor.from_receiver);
+            let session = self.sessions.get_mut(usize::from(channel)).and_then(Option::as_deref_mut);
+            let found = session.and_then(|session| {
+                let id = match from_receiver {
+                    true => session.outgoing.first_in(cursor.next, cursor.last),
+                    false => session.incoming.first_in(cursor.next, cursor.last),
+                };
+                id.map(|id| (id, session))
+            });
+            let Some((delivery_id, session)) = found else {
+                self.cursor = None;
+                return None;
+            };
+            let state = cursor.step(delivery_id);
+            if delivery_id == cursor.last {
+                self.cursor = None;
             }
-            if event.is_some() {
-                return event;
+            let wire = WireDelivery { session: SessionNumber(channel), delivery_id };
+            if from_receiver {
+                let delivery = session.outgoing.get_mut(delivery_id)?.delivery;
+                return Some(Event::ReceiverDisposition { delivery, wire, state, settled });
+            }
+            let entry = session.incoming.get_mut(delivery_id)?;
+            let (link, token) = (entry.link, entry.token);
+            entry.settled |= settled;
+            // Of a delivery that still arrives the entry serves until its last frame.
+            if settled && !is_arriving(&self.links, link, delivery_id) {
+                session.incoming.remove(delivery_id);
+                if let Some(link) = self.links.get_mut(link) {
+                    link.unsettled -= 1;
+                }
+            }
+            if token.is_some() {
+                return Some(Event::SenderDisposition { wire, token, state, settled });
             }
         }
-        None
+    }
+}
+
+impl Cursor {
+    /// Moves behind a delivery, and gives the state for it.
+    #[inline]
+    fn step(&mut self, delivery_id: u32) -> Option<State> {
+        if delivery_id == self.last {
+            return self.state.take();
+        }
+        self.next = delivery_id.wrapping_add(1);
+        self.state.clone()
     }
 }
 
 /// Commands.
 impl Engine {
     /// Tells the sender of an incoming delivery its state. One that the sender settled already hears nothing.
+    #[inline]
     pub fn dispose_incoming(&mut self, wire: WireDelivery, state: Option<State>, settled: bool) {
         let channel = wire.session.0;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
-        let Some(entry) = session.incoming.get_mut(wire.delivery_id) else { return };
-        let (link, settled_by_sender) = (entry.link, entry.settled);
-        if settled {
+        let settled_by_sender = if settled {
             // What still arrives of it finds no entry, and is dropped.
-            session.incoming.remove(wire.delivery_id);
-            if let Some(link) = self.links.get_mut(link) {
-                link.unsettled = link.unsettled.saturating_sub(1);
+            let Some(entry) = session.incoming.remove(wire.delivery_id) else { return };
+            if let Some(link) = self.links.get_mut(entry.link) {
+                link.unsettled -= 1;
             }
+            entry.settled
+        } else {
+            let Some(entry) = session.incoming.get_mut(wire.delivery_id) else { return };
+            entry.settled
+        };
+        if !settled_by_sender {
+            self.gather(wire, state, settled, Role::Receiver);
         }
-        if settled_by_sender {
-            return;
-        }
-        if !session.as_receiver.takes(&state, settled) {
-            self.write_dispositions(channel);
-        }
-        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
-        session.as_receiver.push(wire.delivery_id, state, settled);
-        Self::mark_dirty(&mut self.dirty, channel, session);
     }
 
     /// Tells the receiver of an outgoing delivery our state of it.
     pub fn dispose_outgoing(&mut self, wire: WireDelivery, state: Option<State>, settled: bool) {
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(wire.session.0)) else { return };
+        if settled {
+            let Some(entry) = session.outgoing.remove(wire.delivery_id) else { return };
+            if let Some(link) = self.links.get_mut(entry.link) {
+                link.unsettled -= 1;
+            }
+        } else if !session.outgoing.contains(wire.delivery_id) {
+            return;
+        }
+        self.gather(wire, state, settled, Role::Sender);
+    }
+}
+
+impl Engine {
+    /// Notes a disposition, to be written with others of the same state.
+    #[inline]
+    fn gather(&mut self, wire: WireDelivery, state: Option<State>, settled: bool, role: Role) {
         let channel = wire.session.0;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
-        let Some(entry) = session.outgoing.get_mut(wire.delivery_id) else { return };
-        let link = entry.link;
-        if settled {
-            session.outgoing.remove(wire.delivery_id);
-            if let Some(link) = self.links.get_mut(link) {
-                link.unsettled = link.unsettled.saturating_sub(1);
-            }
-        }
-        if !session.as_sender.takes(&state, settled) {
+        if !session.gathered(role).takes(&state, settled) {
             self.write_dispositions(channel);
         }
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
-        session.as_sender.push(wire.delivery_id, state, settled);
+        session.gathered(role).push(wire.delivery_id, state, settled);
         Self::mark_dirty(&mut self.dirty, channel, session);
     }
 }
@@ -203,10 +235,7 @@ impl Engine {
     pub(super) fn write_dispositions(&mut self, channel: u16) {
         for role in [Role::Receiver, Role::Sender] {
             let Some(session) = self.session_mut(channel) else { return };
-            let gathered = match role {
-                Role::Receiver => &mut session.as_receiver,
-                Role::Sender => &mut session.as_sender,
-            };
+            let gathered = session.gathered(role);
             if gathered.ranges.is_empty() {
                 continue;
             }
@@ -225,10 +254,7 @@ impl Engine {
             gathered.ranges.clear();
             gathered.state = None;
             let Some(session) = self.session_mut(channel) else { return };
-            match role {
-                Role::Receiver => session.as_receiver = gathered,
-                Role::Sender => session.as_sender = gathered,
-            }
+            *session.gathered(role) = gathered;
         }
     }
 }

@@ -27,32 +27,51 @@ pub(super) enum Where {
     Connection,
 }
 
+/// One pointer, since the hot path carries the place for it along with each event.
 #[derive(Debug)]
-pub(super) struct Violation {
+pub(super) struct Violation(Box<Wrong>);
+
+#[derive(Debug)]
+pub(super) struct Wrong {
     pub at: Where,
     pub condition: &'static str,
     pub description: Cow<'static, str>,
 }
 
+impl std::ops::Deref for Violation {
+    type Target = Wrong;
+    fn deref(&self) -> &Wrong {
+        &self.0
+    }
+}
+
 impl Violation {
+    fn new(at: Where, condition: &'static str, description: Cow<'static, str>) -> Violation {
+        Violation(Box::new(Wrong { at, condition, description }))
+    }
+
     #[cold]
+    #[inline(never)]
     pub(super) fn link(link: LinkHandle, condition: &'static str, why: impl Into<Cow<'static, str>>) -> Violation {
-        Violation { at: Where::Link(link), condition, description: why.into() }
+        Violation::new(Where::Link(link), condition, why.into())
     }
 
     #[cold]
+    #[inline(never)]
     pub(super) fn session(channel: u16, condition: &'static str, why: impl Into<Cow<'static, str>>) -> Violation {
-        Violation { at: Where::Session(channel), condition, description: why.into() }
+        Violation::new(Where::Session(channel), condition, why.into())
     }
 
     #[cold]
+    #[inline(never)]
     pub(super) fn connection(condition: &'static str, why: impl Into<Cow<'static, str>>) -> Violation {
-        Violation { at: Where::Connection, condition, description: why.into() }
+        Violation::new(Where::Connection, condition, why.into())
     }
 }
 
 impl From<WireError> for Violation {
     #[cold]
+    #[inline(never)]
     fn from(error: WireError) -> Violation {
         let condition = match error {
             WireError::BadFrame => FRAMING_ERROR,
@@ -64,6 +83,7 @@ impl From<WireError> for Violation {
 
 impl From<CutError> for Violation {
     #[cold]
+    #[inline(never)]
     fn from(error: CutError) -> Violation {
         match error {
             CutError::Malformed(error) => error.into(),

@@ -84,6 +84,7 @@ impl Engine {
 impl Engine {
     /// Gives the sender of an incoming link `add` more credit. `drain`: it should use or return what it has;
     /// `SenderDrained` follows.
+    #[inline]
     pub fn grant(&mut self, link: LinkHandle, add: u32, drain: bool) {
         let Some(state) = self.links.get_mut(link) else { return };
         if state.direction != Direction::Incoming || state.state == LinkState::Ended {
@@ -111,11 +112,12 @@ impl Engine {
     }
 
     /// Payload bytes that this session brought have left the router.
+    #[inline]
     pub fn payload_released(&mut self, session: SessionNumber, bytes: usize) {
         let channel = session.0;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
         session.held_bytes = session.held_bytes.saturating_sub(bytes);
-        if session.is_incoming_window_low(&self.settings) {
+        if session.is_incoming_window_low() {
             Self::mark_dirty(&mut self.dirty, channel, session);
         }
     }
@@ -147,7 +149,7 @@ impl Engine {
         let settings = self.settings.clone();
         let Some(session) = self.session_mut(channel) else { return };
         session.dirty = false;
-        let low = session.is_incoming_window_low(&settings);
+        let low = session.is_incoming_window_low();
         let larger = low && session.incoming_window_available(&settings) > session.incoming_window;
         if session.end_sent || !(session.flow_due || larger) {
             return;

@@ -183,29 +183,33 @@ impl Input {
         }
     }
 
-    /// Cuts the next frame, where all of it is here. A frame larger than `size_max` is refused from its size field.
-    #[inline]
-    pub(super) fn next_frame(&mut self, size_max: u32) -> Result<Option<Frame>, CutError> {
-        if let Some(Piece::Shared(range)) = self.pieces.front_mut() {
-            if let Some(bytes) = range.as_slice().first_chunk::<HEADER_BYTES>() {
-                let header = checked_header(bytes, size_max)?;
-                let (size, body_at) = (header.size as usize, usize::from(header.doff) * 4);
-                if size <= range.len() {
-                    let body = range.slice(body_at, size);
-                    self.len -= size;
-                    if size == range.len() {
-                        self.pieces.pop_front();
-                    } else {
-                        range.advance(size);
-                    }
-                    return Ok(Some(Frame { header, body, rest: Payload::new() }));
-                }
-            }
+    /// Cuts the next frame where it is of the usual form: an AMQP frame without an extended header, in one chunk. Gives its
+    /// channel and body. None: see [`Self::next_frame`].
+    #[inline(always)]
+    pub(super) fn next_usual_frame(&mut self, size_max: u32) -> Option<(u16, Range)> {
+        let Some(Piece::Shared(range)) = self.pieces.front_mut() else { return None };
+        let &[s0, s1, s2, s3, 2, frame::TYPE_AMQP, c0, c1] = range.as_slice().first_chunk::<HEADER_BYTES>()? else {
+            return None;
+        };
+        let size = u32::from_be_bytes([s0, s1, s2, s3]);
+        let len = range.len();
+        if size > size_max || size as usize > len || (size as usize) < HEADER_BYTES {
+            return None;
         }
-        self.next_frame_gathered(size_max)
+        let size = size as usize;
+        self.len -= size;
+        let body = range.slice(HEADER_BYTES, size);
+        if size == len {
+            self.pieces.pop_front();
+        } else {
+            range.advance(size);
+        }
+        Some((u16::from_be_bytes([c0, c1]), body))
     }
 
-    fn next_frame_gathered(&mut self, size_max: u32) -> Result<Option<Frame>, CutError> {
+    /// Cuts the next frame, where all of it is here. A frame larger than `size_max` is refused from its size field.
+    #[inline(never)]
+    pub(super) fn next_frame(&mut self, size_max: u32) -> Result<Option<Frame>, CutError> {
         let Some(bytes) = self.peek_header() else { return Ok(None) };
         let header = checked_header(&bytes, size_max)?;
         let size = header.size as usize;

@@ -97,6 +97,36 @@ impl Engine {
         }
         let channel = state.channel;
         let left = payload.len();
+        if complete && left + HEAD_BYTES_MAX <= self.remote.max_frame_size && self.trace.is_none() {
+            let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
+                return Sent::Whole { room: true };
+            };
+            if state.credit_left() > 0 && has_room(session, &self.output) {
+                write_whole(session, state, &mut self.output, link, delivery, message_format, settled, &payload);
+                let room = has_room(session, &self.output);
+                if !room {
+                    self.wait_for_room(channel, None);
+                }
+                return Sent::Whole { room };
+            }
+        }
+        self.send_slowly(link, channel, delivery, message_format, settled, complete, payload)
+    }
+
+    /// As `send`, for a delivery that doesn't go out in one frame at once.
+    #[allow(clippy::too_many_arguments)]
+    #[inline(never)]
+    fn send_slowly(
+        &mut self,
+        link: LinkHandle,
+        channel: u16,
+        delivery: DeliveryId,
+        message_format: u32,
+        settled: bool,
+        complete: bool,
+        payload: Payload,
+    ) -> Sent {
+        let left = payload.len();
         let mut sending = Sending {
             delivery,
             message_format,
@@ -313,7 +343,11 @@ fn write_frame(wire: &mut Wire<'_>, link: LinkHandle, channel: u16, sending: &mu
     }
     let delivery_id = match sending.delivery_id {
         Some(delivery_id) => delivery_id,
-        None => number(wire.session, state, link, sending),
+        None => {
+            let delivery_id = number(wire.session, state, link, sending.delivery, sending.settled);
+            sending.delivery_id = Some(delivery_id);
+            delivery_id
+        }
     };
     let tag = delivery_id.to_be_bytes();
     let transfer = wire::Transfer {
@@ -336,15 +370,42 @@ fn write_frame(wire: &mut Wire<'_>, link: LinkHandle, channel: u16, sending: &mu
     None
 }
 
+/// Writes a delivery that is known to fit one frame, with credit and room for it.
+#[allow(clippy::too_many_arguments)]
+#[inline]
+fn write_whole(
+    session: &mut Session,
+    state: &mut Link,
+    output: &mut Transmit,
+    link: LinkHandle,
+    delivery: DeliveryId,
+    message_format: u32,
+    settled: bool,
+    payload: &Payload,
+) {
+    let delivery_id = number(session, state, link, delivery, settled);
+    let transfer = wire::Transfer {
+        handle: state.local_handle,
+        delivery_id: Some(delivery_id),
+        delivery_tag: Some(&delivery_id.to_be_bytes()),
+        message_format: Some(message_format),
+        settled: settled.then_some(true),
+        ..wire::Transfer::default()
+    };
+    transfer.encode_frame(&mut output.bytes, state.channel, payload.len());
+    lay(output, payload);
+    session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
+    session.remote_incoming_window -= 1;
+}
+
 /// Gives a delivery its id and counts it against the credit.
 #[inline]
-fn number(session: &mut Session, state: &mut Link, link: LinkHandle, sending: &mut Sending) -> u32 {
+fn number(session: &mut Session, state: &mut Link, link: LinkHandle, delivery: DeliveryId, settled: bool) -> u32 {
     let delivery_id = session.next_delivery_id;
     session.next_delivery_id = delivery_id.wrapping_add(1);
-    sending.delivery_id = Some(delivery_id);
     state.delivery_count = state.delivery_count.wrapping_add(1);
-    if !sending.settled {
-        session.outgoing.insert(delivery_id, Outgoing { link, delivery: sending.delivery });
+    if !settled {
+        session.outgoing.insert(delivery_id, Outgoing { link, delivery });
         state.unsettled += 1;
     }
     delivery_id

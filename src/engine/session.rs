@@ -51,6 +51,7 @@ pub(super) struct Session {
     pub next_incoming_id: u32,
     /// Frames that the peer may send by what we told it.
     pub incoming_window: u32,
+    incoming_window_half: u32,
     /// Payload bytes of it in the router.
     pub held_bytes: usize,
     pub incoming: Unsettled<Incoming>,
@@ -67,8 +68,8 @@ pub(super) struct Session {
     local_handles_free: Vec<u32>,
 
     /// What we have to say of deliveries from the peer, and of deliveries to it.
-    pub as_receiver: Dispositions,
-    pub as_sender: Dispositions,
+    as_receiver: Dispositions,
+    as_sender: Dispositions,
     /// In the engine's list of sessions with something to write.
     pub dirty: bool,
     /// A flow is to be written, whatever the window.
@@ -89,6 +90,7 @@ impl Session {
             end_sent: false,
             next_incoming_id: begin.next_outgoing_id,
             incoming_window,
+            incoming_window_half: incoming_window / 2,
             held_bytes: 0,
             incoming: Unsettled::new(),
             next_outgoing_id: initial_serial,
@@ -106,6 +108,15 @@ impl Session {
             blocked: VecDeque::new(),
             room_wanted: false,
             waiting: false,
+        }
+    }
+
+    /// Dispositions that are noted in the role in which we say them.
+    #[inline]
+    pub(super) fn gathered(&mut self, role: wire::Role) -> &mut Dispositions {
+        match role {
+            wire::Role::Receiver => &mut self.as_receiver,
+            wire::Role::Sender => &mut self.as_sender,
         }
     }
 
@@ -134,8 +145,8 @@ impl Session {
 
     /// Whether the peer should hear of a larger window: half of it is used.
     #[inline]
-    pub(super) fn is_incoming_window_low(&self, settings: &Settings) -> bool {
-        self.incoming_window <= settings.incoming_window_full() / 2
+    pub(super) fn is_incoming_window_low(&self) -> bool {
+        self.incoming_window <= self.incoming_window_half
     }
 }
 
@@ -272,6 +283,7 @@ impl Engine {
 }
 
 #[cold]
-fn unmapped(remote_channel: u16) -> Violation {
+#[inline(never)]
+pub(super) fn unmapped(remote_channel: u16) -> Violation {
     Violation::connection(fault::NOT_ALLOWED, format!("no session on channel {remote_channel}"))
 }

@@ -156,6 +156,29 @@ impl<T> Unsettled<T> {
         }
     }
 
+    /// As [`Self::first_in`], and forgets it.
+    #[inline]
+    pub(super) fn take_first_in(&mut self, from: u32, to: u32) -> Option<(u32, T)> {
+        let offset = from.wrapping_sub(self.front) as usize;
+        if self.stragglers.is_empty() {
+            // In order, as a rule.
+            if let Some(delivery) = self.ring.get_mut(offset).and_then(Option::take) {
+                self.live -= 1;
+                if offset == 0 {
+                    self.trim_front();
+                }
+                return Some((from, delivery));
+            }
+        }
+        self.take_first_in_slowly(from, to)
+    }
+
+    #[inline(never)]
+    fn take_first_in_slowly(&mut self, from: u32, to: u32) -> Option<(u32, T)> {
+        let id = self.first_in(from, to)?;
+        Some((id, self.remove(id)?))
+    }
+
     #[inline]
     fn first_in_ring(&self, from: u32, to: u32) -> Option<u32> {
         let span = to.wrapping_sub(from);
