@@ -25,7 +25,7 @@ use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, WireDeliver
 use crate::limits;
 use crate::link::Terminus;
 use crate::outcome::Fault;
-use crate::payload::{Payload, Range};
+use crate::payload::{Packer, Payload, Pool, Range};
 use crate::routing::{Arrival, Attach, Edge, Output, Router, RouterSettings};
 use crate::security::{Exchange, Step};
 use crate::time::Time;
@@ -40,6 +40,11 @@ const OUTPUT_RANGES: usize = 64;
 const OUTPUTS_KEPT_MAX: usize = 256;
 /// A buffer that grew beyond this isn't kept.
 const OUTPUT_BYTES_KEPT_MAX: usize = 2 * limits::OUTPUT_MARK_BYTES;
+
+/// Reads of fewer bytes are packed: what stays of the others keeps at most eight times its size in chunks.
+const PACKED_BYTES_MAX: usize = limits::CHUNK_BYTES / 8;
+/// Free chunks kept for packing.
+const PACKING_CHUNKS_KEPT: usize = 8;
 
 /// One connection, as dispatch knows it.
 struct Peer {
@@ -66,6 +71,7 @@ pub struct Dispatch {
     /// Connections whose engine was told something.
     pending: Vec<ConnectionId>,
     outputs: Vec<Transmit>,
+    packer: Packer,
     /// Drained by the driver after each call, so it is as long as one call's work.
     reports: VecDeque<Report>,
     trace: bool,
@@ -100,6 +106,7 @@ impl Dispatch {
             peers: Vec::new(),
             pending: Vec::with_capacity(1024),
             outputs: Vec::with_capacity(OUTPUTS_KEPT_MAX),
+            packer: Packer::new(Pool::new(limits::CHUNK_BYTES, PACKING_CHUNKS_KEPT)),
             reports: VecDeque::new(),
             trace,
             next_number: 1,
@@ -560,8 +567,12 @@ impl Dispatch {
         number
     }
 
-    /// Bytes came.
-    pub fn received(&mut self, id: ConnectionId, bytes: Range, now: Time) {
+    /// Bytes came. A read that brought little is copied together with others, so that what is kept of it (a stream's
+    /// frames behind a slow consumer) doesn't keep a chunk each.
+    pub fn received(&mut self, id: ConnectionId, mut bytes: Range, now: Time) {
+        if bytes.len() < PACKED_BYTES_MAX {
+            bytes = self.packer.pack(bytes.as_slice());
+        }
         if let Some(engine) = self.engine(id) {
             engine.handle_input(bytes, now);
             self.pump(id, now);
