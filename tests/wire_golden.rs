@@ -7,7 +7,7 @@
 
 use ringway::wire::frame::{self, FrameHeader};
 use ringway::wire::message::{self, Head, Properties, Property, Sections};
-use ringway::wire::performative::{Disposition, Flow, Open, Performative, Role, Transfer};
+use ringway::wire::performative::{Begin, Disposition, Flow, Open, Performative, Role, Transfer};
 use ringway::wire::sasl::SaslFrame;
 use ringway::wire::value::{Array, Described, List, Reader, Value};
 use ringway::wire::{encode, state, terminus, trace, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL};
@@ -352,4 +352,68 @@ fn encodings_worked_out_by_hand() {
     out.clear();
     encode::symbol_list(&mut out, ["x"].into_iter());
     assert_eq!(hex(&out), "c00401a30178");
+}
+
+/// What rhea 3 writes (recorded from its `frames` and `message` modules): lists are list32 always.
+#[test]
+fn frames_as_rhea_writes_them() {
+    let decoded = |hex: &str, expected: Performative<'_>| {
+        let bytes = unhex(hex);
+        let body = &bytes[header_of(&bytes).body_start()..];
+        assert_eq!(Performative::decode(body), Ok((expected, body.len())));
+    };
+    decoded(
+        "0000002702000000005310d00000001700000005a10163a10168700000100060000170000003e8",
+        Performative::Open(Open {
+            container_id: "c",
+            hostname: Some("h"),
+            max_frame_size: 4096,
+            channel_max: 1,
+            idle_time_out: Some(1000),
+            ..Default::default()
+        }),
+    );
+    decoded(
+        "0000002002000000005311d000000010000000044043700000080070ffffffff",
+        Performative::Begin(Begin { incoming_window: 2048, outgoing_window: u32::MAX, ..Default::default() }),
+    );
+    decoded(
+        "0000002102000000005314d00000001100000006437000011170a0023132434242",
+        Performative::Transfer(Transfer {
+            delivery_id: Some(70_000),
+            delivery_tag: Some(b"12"),
+            message_format: Some(0),
+            settled: Some(false),
+            ..Default::default()
+        }),
+    );
+    decoded(
+        "0000001e02000000005315d00000000e0000000541520352044100532445",
+        Performative::Disposition(Disposition {
+            role: Role::Receiver,
+            first: 3,
+            last: Some(4),
+            settled: true,
+            state: Some(&state::ACCEPTED),
+            batchable: false,
+        }),
+    );
+    decoded(
+        "0000002802000000005313d0000000180000000952017000000800520170ffffffff434352644042",
+        Performative::Flow(Flow {
+            next_incoming_id: Some(1),
+            incoming_window: 2048,
+            next_outgoing_id: 1,
+            outgoing_window: u32::MAX,
+            handle: Some(0),
+            delivery_count: Some(0),
+            link_credit: Some(100),
+            ..Default::default()
+        }),
+    );
+    let message = unhex(
+        "005370d0000000050000000141005373d000000009000000034040a10171005374d10000000900000002a101615201\
+         005377a10568656c6c6f",
+    );
+    assert_eq!(message::to(message.as_slice(), &mut []), Ok(Some("q")));
 }

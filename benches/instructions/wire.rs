@@ -13,6 +13,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("wire/loop", empty_loop),
     ("wire/transfer-decode", transfer_decode),
     ("wire/transfer-decode-settled", transfer_decode_settled),
+    ("wire/transfer-decode-list32", transfer_decode_list32),
     ("wire/transfer-encode", transfer_encode),
     ("wire/disposition-decode", disposition_decode),
     ("wire/disposition-encode", disposition_encode),
@@ -56,6 +57,12 @@ fn transfer_decode_settled(count: u64) {
     let mut body = Vec::new();
     Transfer { settled: Some(true), delivery_tag: Some(b"1"), ..transfer() }.encode(&mut body);
     decode(body, count);
+}
+
+/// As rhea writes one.
+fn transfer_decode_list32(count: u64) {
+    let body = b"\x00\x53\x14\xd0\x00\x00\x00\x11\x00\x00\x00\x06\x43\x70\x00\x01\x11\x70\xa0\x0212\x43\x42\x42";
+    decode(body.to_vec(), count);
 }
 
 fn disposition_decode(count: u64) {

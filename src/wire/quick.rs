@@ -7,21 +7,32 @@
 
 use super::value::code;
 
-/// A list8's fields, read in order.
+/// A list's fields, read in order.
 pub(super) struct Quick<'a> {
     rest: &'a [u8],
     count: u8,
 }
 
 impl<'a> Quick<'a> {
-    /// Opens the described list8 at the begin of `body`, whose descriptor is known to be a smallulong. Gives the list's end.
+    /// Opens the described list at the begin of `body`, whose descriptor is known to be a smallulong. Gives the list's end.
     #[inline(always)]
     pub fn open(body: &'a [u8]) -> Option<(Quick<'a>, usize)> {
-        let [_, _, _, code::LIST8, size, count, ref rest @ ..] = *body else {
+        if let [_, _, _, code::LIST8, size, count, ref rest @ ..] = *body {
+            let rest = rest.get(..(size as usize).checked_sub(1)?)?;
+            return Some((Quick { rest, count }, 5 + size as usize));
+        }
+        Self::open_wide(body)
+    }
+
+    /// A list32, which rhea writes always.
+    #[inline(never)]
+    fn open_wide(body: &'a [u8]) -> Option<(Quick<'a>, usize)> {
+        let [_, _, _, code::LIST32, a, b, c, d, 0, 0, 0, count, ref rest @ ..] = *body else {
             return None;
         };
-        let fields = rest.get(..(size as usize).checked_sub(1)?)?;
-        Some((Quick { rest: fields, count }, 5 + size as usize))
+        let size = u32::from_be_bytes([a, b, c, d]) as usize;
+        let rest = rest.get(..size.checked_sub(4)?)?;
+        Some((Quick { rest, count }, 8 + size))
     }
 
     /// Whether the field of this index was sent.
