@@ -6,6 +6,7 @@
 
 mod dispatch;
 mod engine;
+mod router;
 mod wire;
 #[allow(dead_code)]
 mod wire_samples;
@@ -13,7 +14,7 @@ mod wire_samples;
 /// A scenario: its name, `room/what`, and what to run N times.
 pub type Scenario = (&'static str, fn(u64));
 
-const ROOMS: &[&[Scenario]] = &[wire::SCENARIOS, engine::SCENARIOS, dispatch::SCENARIOS];
+const ROOMS: &[&[Scenario]] = &[wire::SCENARIOS, engine::SCENARIOS, dispatch::SCENARIOS, router::SCENARIOS];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
