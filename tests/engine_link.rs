@@ -489,3 +489,38 @@ fn ten_thousand_attaches_leak_nothing() {
         _ => false,
     }));
 }
+
+#[test]
+fn links_and_their_names_are_bounded() {
+    let mut pair = Pair::opened(Settings::default());
+    pair.client.attach_sender(0, 0, &"n".repeat(2_048), "a");
+    pair.client.attach_sender(0, 1, &"n".repeat(2_049), "a");
+    pair.pump();
+    assert_eq!(pair.client.briefs(), ["attach", "attach", "detach amqp:invalid-field"]);
+    pair.events.clear();
+    let max = ringway::limits::LINKS_PER_CONNECTION_MAX as u32;
+    for n in 1..max {
+        let (channel, handle) = ((1 + n / 60_000) as u16, n % 60_000);
+        if handle == 0 || n == 1 {
+            pair.client.begin(channel);
+        }
+        let name = n.to_string();
+        pair.client.attach(channel, Attach { name: &name, handle, ..Attach::default() });
+        if n % 1_000 == 0 {
+            pair.pump();
+            pair.events.clear();
+            pair.client.frames();
+        }
+    }
+    pair.pump();
+    pair.client.frames();
+    assert_eq!(pair.engine.link_count(), max as usize);
+    pair.client.attach(0, Attach { name: "one more", handle: 2, ..Attach::default() });
+    pair.pump();
+    assert_eq!(pair.client.briefs(), ["attach", "detach amqp:resource-limit-exceeded"]);
+    // All of them end in one go.
+    pair.client.close();
+    pair.events.clear();
+    pair.pump();
+    assert_eq!(pair.events.len(), max as usize + 1);
+}

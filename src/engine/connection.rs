@@ -3,7 +3,7 @@
 
 use super::disposition::Cursor;
 use super::fault::{self, Violation, Where};
-use super::input::{Frame, Input};
+use super::input::{usual_frame, Frame, Input};
 use super::link::Link;
 use super::session::Session;
 use super::table::Table;
@@ -16,7 +16,7 @@ use crate::outcome::{Fault, Scope};
 use crate::payload::{Payload, Range};
 use crate::time::Time;
 use crate::wire::error::Error;
-use crate::wire::frame;
+use crate::wire::frame::{self, HEADER_BYTES};
 use crate::wire::performative::Performative;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -114,13 +114,21 @@ pub struct Engine {
     pub(super) trace: Option<Box<Trace>>,
 }
 
-/// What a look at the input came to.
-enum Step {
-    Event(Event),
-    /// Something was done; look again.
-    Again,
+/// Why a look at the input gave nothing.
+enum Stop {
     /// Nothing to do without more input, or a word from the driver.
     Rest,
+    Violation(Violation),
+}
+
+/// What a look at the input came to: None: something was done; look again.
+type Step = Result<Option<Event>, Stop>;
+
+impl From<Violation> for Stop {
+    #[inline(always)]
+    fn from(violation: Violation) -> Stop {
+        Stop::Violation(violation)
+    }
 }
 
 /// Making and getters.
@@ -312,10 +320,11 @@ impl Engine {
                 return Some(event);
             }
             match self.step() {
-                Step::Event(event) => return Some(event),
-                Step::Again => {}
-                Step::Rest if self.end_of_stream => self.meet_end_of_stream(),
-                Step::Rest => {
+                Ok(Some(event)) => return Some(event),
+                Ok(None) => {}
+                Err(Stop::Violation(violation)) => self.fail(violation),
+                Err(Stop::Rest) if self.end_of_stream => self.meet_end_of_stream(),
+                Err(Stop::Rest) => {
                     self.input.gather_last();
                     return None;
                 }
@@ -388,31 +397,27 @@ impl Engine {
             return self.step_any();
         }
         self.input_rested = false;
-        let Some((channel, body)) = self.input.next_usual_frame(self.settings.max_frame_size) else {
+        let Some(mut chunk) = self.input.take_current() else { return self.step_any() };
+        let Some((channel, size)) = usual_frame(chunk.as_slice(), self.settings.max_frame_size) else {
+            self.input.put_current(chunk, 0);
             return self.step_any();
         };
-        let outcome = match Performative::decode(body.as_slice()) {
+        let body = &chunk.as_slice()[HEADER_BYTES..size];
+        let step = match Performative::decode(body) {
             Ok((Performative::Transfer(transfer), length)) => {
-                self.on_transfer(channel, &transfer, Payload::from(body.slice(length, body.len())))
+                let payload = Payload::from(chunk.slice(HEADER_BYTES + length, size));
+                self.on_transfer(channel, &transfer, payload)
             }
             Ok((performative, length)) if length == body.len() => self.on_performative(channel, &performative),
             _ if body.is_empty() => Ok(None),
             Ok(_) => Err(bytes_follow()),
             Err(error) => Err(error.into()),
         };
-        self.done(outcome)
-    }
-
-    #[inline(always)]
-    fn done(&mut self, outcome: Result<Option<Event>, Violation>) -> Step {
-        match outcome {
-            Ok(Some(event)) => Step::Event(event),
-            Ok(None) => Step::Again,
-            Err(violation) => {
-                self.fail(violation);
-                Step::Again
-            }
+        if !self.is_closed() {
+            chunk.advance(size);
+            self.input.put_current(chunk, size);
         }
+        step.map_err(Stop::Violation)
     }
 
     /// As [`Self::step`], in any phase, for frames of any form and layers below them.
@@ -420,27 +425,24 @@ impl Engine {
     fn step_any(&mut self) -> Step {
         match self.phase {
             Phase::Header | Phase::HeaderAfterSasl => {
-                return if self.read_protocol_header() || self.is_closed() { Step::Again } else { Step::Rest };
+                return if self.read_protocol_header() || self.is_closed() { Ok(None) } else { Err(Stop::Rest) };
             }
-            Phase::SaslRest | Phase::Done => return Step::Rest,
+            Phase::SaslRest | Phase::Done => return Err(Stop::Rest),
             Phase::SaslInit | Phase::SaslResponse | Phase::Opening | Phase::Open | Phase::CloseSent => {}
         }
         self.input_rested = self.is_input_resting() && !self.end_of_stream;
         if self.input_rested {
-            return Step::Rest;
+            return Err(Stop::Rest);
         }
         match self.input.next_frame(self.settings.max_frame_size) {
-            Ok(Some(frame)) => {
-                let outcome = self.on_frame(frame);
-                self.done(outcome)
-            }
-            Ok(None) => Step::Rest,
+            Ok(Some(frame)) => Ok(self.on_frame(frame)?),
+            Ok(None) => Err(Stop::Rest),
             Err(error) => {
                 self.fail(error.into());
                 // What follows can't be read as frames.
                 self.phase = Phase::Done;
                 self.input.clear();
-                Step::Again
+                Ok(None)
             }
         }
     }

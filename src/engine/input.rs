@@ -74,6 +74,8 @@ pub(super) enum CutError {
 }
 
 pub(super) struct Input {
+    /// What comes before `pieces`.
+    current: Option<Range>,
     pieces: VecDeque<Piece>,
     len: usize,
     /// A gathering vector at rest.
@@ -84,7 +86,7 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn new() -> Input {
-        Input { pieces: VecDeque::new(), len: 0, spare: Vec::new(), packer: None }
+        Input { current: None, pieces: VecDeque::new(), len: 0, spare: Vec::new(), packer: None }
     }
 
     /// Bytes that were received and not yet cut.
@@ -114,6 +116,7 @@ impl Input {
         if bytes.is_empty() {
             return;
         }
+        self.unload_current();
         self.len += bytes.len();
         if bytes.len() < COPY_BYTES_MAX && !self.pieces.is_empty() {
             self.gather_last();
@@ -127,6 +130,7 @@ impl Input {
 
     /// Lets go of the last chunk where only a small part of it is still to be cut. For when input comes to rest.
     pub(super) fn gather_last(&mut self) {
+        self.unload_current();
         if let Some(Piece::Shared(range)) = self.pieces.back() {
             if range.len() < COPY_BYTES_MAX {
                 let mut gathered = std::mem::take(&mut self.spare);
@@ -140,13 +144,14 @@ impl Input {
 
     /// The next eight bytes, where there are so many. Consumes nothing.
     #[inline]
-    fn peek_header(&self) -> Option<[u8; 8]> {
+    fn peek_header(&mut self) -> Option<[u8; 8]> {
         let mut header = [0; 8];
         (self.peek(&mut header) == 8).then_some(header)
     }
 
     /// Copies the next bytes, as many as there are and fit. Consumes nothing.
-    pub(super) fn peek(&self, into: &mut [u8]) -> usize {
+    pub(super) fn peek(&mut self, into: &mut [u8]) -> usize {
+        self.unload_current();
         let mut filled = 0;
         for piece in &self.pieces {
             let slice = piece.as_slice();
@@ -162,6 +167,7 @@ impl Input {
 
     pub(super) fn consume(&mut self, mut count: usize) {
         debug_assert!(count <= self.len);
+        self.unload_current();
         self.len -= count;
         while let Some(piece) = self.pieces.front_mut() {
             let here = piece.as_slice().len();
@@ -183,28 +189,40 @@ impl Input {
         }
     }
 
-    /// Cuts the next frame where it is of the usual form: an AMQP frame without an extended header, in one chunk. Gives its
-    /// channel and body. None: see [`Self::next_frame`].
+    /// The chunk in front, for a look at the frames that lie whole in it. What is left of it goes back by
+    /// [`Self::put_current`] before anything else is done with the input.
     #[inline(always)]
-    pub(super) fn next_usual_frame(&mut self, size_max: u32) -> Option<(u16, Range)> {
-        let Some(Piece::Shared(range)) = self.pieces.front_mut() else { return None };
-        let &[s0, s1, s2, s3, 2, frame::TYPE_AMQP, c0, c1] = range.as_slice().first_chunk::<HEADER_BYTES>()? else {
-            return None;
-        };
-        let size = u32::from_be_bytes([s0, s1, s2, s3]);
-        let len = range.len();
-        if size > size_max || size as usize > len || (size as usize) < HEADER_BYTES {
-            return None;
+    pub(super) fn take_current(&mut self) -> Option<Range> {
+        if self.current.is_none() {
+            self.load_current();
         }
-        let size = size as usize;
-        self.len -= size;
-        let body = range.slice(HEADER_BYTES, size);
-        if size == len {
-            self.pieces.pop_front();
-        } else {
-            range.advance(size);
+        self.current.take()
+    }
+
+    /// `consumed`: bytes that were cut off it.
+    #[inline(always)]
+    pub(super) fn put_current(&mut self, rest: Range, consumed: usize) {
+        self.len -= consumed;
+        if !rest.is_empty() {
+            self.current = Some(rest);
         }
-        Some((u16::from_be_bytes([c0, c1]), body))
+    }
+
+    #[inline(never)]
+    fn load_current(&mut self) {
+        if let Some(Piece::Shared(_)) = self.pieces.front() {
+            if let Some(Piece::Shared(range)) = self.pieces.pop_front() {
+                self.current = Some(range);
+            }
+        }
+    }
+
+    /// Makes all of the input pieces again.
+    #[inline]
+    fn unload_current(&mut self) {
+        if let Some(range) = self.current.take() {
+            self.pieces.push_front(Piece::Shared(range));
+        }
     }
 
     /// Cuts the next frame, where all of it is here. A frame larger than `size_max` is refused from its size field.
@@ -233,6 +251,12 @@ impl Input {
     /// The beginning of a frame's body of which `left` bytes are to come, contiguous.
     fn take_head(&mut self, left: usize) -> Range {
         let here = self.pieces.front().map_or(0, |piece| piece.as_slice().len()).min(left);
+        if let Some(Piece::Shared(range)) = self.pieces.front().filter(|_| here == left) {
+            // Whole: nothing straddles.
+            let head = range.slice(0, here);
+            self.consume(here);
+            return head;
+        }
         if here == left || here >= COPY_BYTES_MAX {
             return self.take_piece(here).unwrap_or_else(|| Range::copied(&[]));
         }
@@ -263,6 +287,15 @@ impl Input {
         self.consume(count);
         Some(taken)
     }
+}
+
+/// The channel and size of a frame of the usual form, an AMQP frame without an extended header, that is all here.
+#[inline(always)]
+pub(super) fn usual_frame(bytes: &[u8], size_max: u32) -> Option<(u16, usize)> {
+    let &[s0, s1, s2, s3, 2, frame::TYPE_AMQP, c0, c1] = bytes.first_chunk::<HEADER_BYTES>()? else { return None };
+    let size = u32::from_be_bytes([s0, s1, s2, s3]);
+    let usual = size <= size_max && size as usize <= bytes.len() && size as usize >= HEADER_BYTES;
+    usual.then_some((u16::from_be_bytes([c0, c1]), size as usize))
 }
 
 fn checked_header(bytes: &[u8; 8], size_max: u32) -> Result<FrameHeader, CutError> {

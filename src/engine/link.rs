@@ -9,6 +9,7 @@ use super::outgoing::Sending;
 use super::session::Slot;
 use super::*;
 use crate::ids::{LinkHandle, LinkId, SessionNumber};
+use crate::limits::{LINKS_PER_CONNECTION_MAX, LINK_NAME_BYTES_MAX};
 use crate::outcome::{Fault, Scope};
 use crate::wire::error::Error;
 use crate::wire::performative::{self as wire, Performative, Role};
@@ -147,6 +148,15 @@ impl Engine {
         self.names.insert(key, link);
         if let Some(session) = self.session_mut(channel) {
             session.handles.insert(attach.handle, Slot::Link(link));
+        }
+        let too_many = self.links.len() > LINKS_PER_CONNECTION_MAX;
+        if too_many || attach.name.len() > LINK_NAME_BYTES_MAX {
+            let (condition, why) = match too_many {
+                true => (fault::RESOURCE_LIMIT_EXCEEDED, "the connection has too many links"),
+                false => (fault::INVALID_FIELD, "the link's name is too long"),
+            };
+            self.refuse_link(link, &Fault::link(condition, why));
+            return Ok(());
         }
         let attach = Box::new(remote_attach(channel, direction, terminus, attach));
         self.queue.push_back(Queued::Event(Event::Attached { link, attach }));

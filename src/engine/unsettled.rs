@@ -1,21 +1,27 @@
 //! Unsettled deliveries of a session in one direction, by delivery-id.
 //!
-//! Ids are given in sequence and settled in about that order, so the map is a ring indexed by the id's distance from
-//! the oldest. What stays behind while its neighbours settle (a straggler) moves into a tree, and so does all when
-//! ids jump, so that memory is O(deliveries) whatever a peer does.
+//! Ids are given in sequence and settled in about that order, so the map is a ring in which an id's low bits are its
+//! slot. What stays behind while its neighbours settle (a straggler) moves into a tree, and so does all when ids
+//! jump, so that memory is O(deliveries) whatever a peer does.
 
 use super::serial;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-/// A ring of up to this many slots is left alone, however few of them are in use.
-const RING_SLOTS_MIN: usize = 64;
-/// Slots in the ring for one delivery in it, at most, beyond that.
-const RING_SLOTS_PER_DELIVERY: usize = 4;
+/// A ring that spans up to this many ids is left alone, however few of them are in use.
+const SPAN_MIN: usize = 64;
+/// Ids that the ring spans for one delivery in it, at most, beyond that.
+const SPAN_PER_DELIVERY: usize = 4;
+
+/// Slots that an empty ring keeps.
+const SLOTS_KEPT_MAX: usize = 4096;
 
 pub(super) struct Unsettled<T> {
-    ring: VecDeque<Option<T>>,
-    /// The delivery-id of the ring's first slot. That slot is in use, or the ring is empty.
+    /// A power of two of them, or none yet. Id `n` of the span is in slot `n % len`; slots outside of it are None.
+    slots: Vec<Option<T>>,
+    /// The span's first id. Its slot is in use, or the span is empty.
     front: u32,
+    /// Ids from `front` on that the ring holds or held.
+    span: u32,
     /// Deliveries in the ring.
     live: usize,
     stragglers: BTreeMap<u32, T>,
@@ -23,7 +29,7 @@ pub(super) struct Unsettled<T> {
 
 impl<T> Unsettled<T> {
     pub(super) fn new() -> Unsettled<T> {
-        Unsettled { ring: VecDeque::new(), front: 0, live: 0, stragglers: BTreeMap::new() }
+        Unsettled { slots: Vec::new(), front: 0, span: 0, live: 0, stragglers: BTreeMap::new() }
     }
 
     #[inline]
@@ -31,103 +37,160 @@ impl<T> Unsettled<T> {
         self.live + self.stragglers.len()
     }
 
-    #[inline]
-    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
-        match self.ring.get_mut(id.wrapping_sub(self.front) as usize) {
-            Some(slot) if slot.is_some() => slot.as_mut(),
-            _ if self.stragglers.is_empty() => None,
-            _ => self.stragglers.get_mut(&id),
+    #[inline(always)]
+    fn is_in_span(&self, id: u32) -> bool {
+        id.wrapping_sub(self.front) < self.span
+    }
+
+    /// The slot of an id in the span (of any id, where that doesn't matter).
+    #[inline(always)]
+    fn slot(&mut self, id: u32) -> Option<&mut Option<T>> {
+        let mask = self.slots.len().wrapping_sub(1);
+        self.slots.get_mut(id as usize & mask)
+    }
+
+    #[inline(always)]
+    fn ring_get(&mut self, id: u32) -> Option<&mut T> {
+        if !self.is_in_span(id) {
+            return None;
         }
+        self.slot(id)?.as_mut()
+    }
+
+    /// Takes a delivery out of the ring.
+    #[inline(always)]
+    fn ring_take(&mut self, id: u32) -> Option<T> {
+        if !self.is_in_span(id) {
+            return None;
+        }
+        let delivery = self.slot(id)?.take()?;
+        self.live -= 1;
+        if id == self.front {
+            self.trim_front();
+        }
+        Some(delivery)
     }
 
     #[inline]
-    pub(super) fn contains(&self, id: u32) -> bool {
-        match self.ring.get(id.wrapping_sub(self.front) as usize) {
-            Some(slot) if slot.is_some() => true,
-            _ => !self.stragglers.is_empty() && self.stragglers.contains_key(&id),
+    pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
+        // Looked up twice since a borrow that may be returned can't be given up.
+        if self.ring_get(id).is_some() {
+            return self.ring_get(id);
         }
+        if self.stragglers.is_empty() {
+            return None;
+        }
+        self.stragglers.get_mut(&id)
+    }
+
+    #[inline]
+    pub(super) fn contains(&mut self, id: u32) -> bool {
+        self.ring_get(id).is_some() || (!self.stragglers.is_empty() && self.stragglers.contains_key(&id))
     }
 
     /// Remembers a delivery; false, and nothing done, where its id is in use.
     #[inline]
     pub(super) fn insert(&mut self, id: u32, delivery: T) -> bool {
-        if self.ring.is_empty() && self.stragglers.is_empty() {
+        if self.span == 0 {
             self.front = id;
         }
-        if id.wrapping_sub(self.front) as usize == self.ring.len() && self.stragglers.is_empty() {
-            self.ring.push_back(Some(delivery));
-            self.live += 1;
-            if self.ring.len() > RING_SLOTS_MIN && self.ring.len() > self.live * RING_SLOTS_PER_DELIVERY {
-                self.relieve();
+        let next = id.wrapping_sub(self.front) == self.span;
+        let room = (self.span as usize) < self.slots.len();
+        let dense = self.span as usize <= self.live * SPAN_PER_DELIVERY + SPAN_MIN;
+        if next && room && dense && self.stragglers.is_empty() {
+            if let Some(slot) = self.slot(id) {
+                *slot = Some(delivery);
+                self.span += 1;
+                self.live += 1;
+                return true;
             }
-            return true;
         }
         self.insert_slowly(id, delivery)
     }
 
     #[cold]
+    #[inline(never)]
     fn insert_slowly(&mut self, id: u32, delivery: T) -> bool {
         if self.contains(id) {
             return false;
         }
-        if self.ring.is_empty() {
-            self.front = id;
-        }
-        let offset = id.wrapping_sub(self.front) as usize;
-        if let Some(slot) = self.ring.get_mut(offset) {
-            *slot = Some(delivery);
-            self.live += 1;
-            return true;
-        }
-        if serial::distance(self.front, id) < 0 {
+        if self.span > 0 && serial::distance(self.front, id) < 0 {
             self.stragglers.insert(id, delivery);
             return true;
         }
-        if offset - self.ring.len() >= RING_SLOTS_MIN {
-            // A jump: begin the ring again there. Each delivery moves at most once in its life.
-            let front = self.front;
-            let old = self.ring.drain(..).zip(0u32..);
-            self.stragglers.extend(old.filter_map(|(slot, n)| Some((front.wrapping_add(n), slot?))));
-            self.live = 0;
-            self.front = id;
-        } else {
-            self.ring.resize_with(offset, || None);
+        let offset = id.wrapping_sub(self.front);
+        if offset >= self.span {
+            if (offset - self.span) as usize >= SPAN_MIN {
+                // A jump: the ring begins again there. Each delivery moves at most once in its life.
+                self.move_out(|_| true);
+                self.front = id;
+            }
+            self.span = id.wrapping_sub(self.front) + 1;
+            self.grow();
         }
-        self.ring.push_back(Some(delivery));
-        self.live += 1;
-        self.relieve();
+        if let Some(slot) = self.slot(id) {
+            *slot = Some(delivery);
+            self.live += 1;
+        }
+        self.move_out(|ring| ring.span as usize > ring.live * SPAN_PER_DELIVERY + SPAN_MIN);
+        self.trim_front();
         true
     }
 
-    /// Moves what keeps the front of a sparse ring.
+    /// Makes place for the span.
+    fn grow(&mut self) {
+        let size = (self.span as usize).next_power_of_two().max(16);
+        if size <= self.slots.len() {
+            return;
+        }
+        let old = std::mem::take(&mut self.slots);
+        self.slots.resize_with(size, || None);
+        if old.is_empty() {
+            return;
+        }
+        let old_mask = old.len() - 1;
+        // Where an old slot's id is now: the one id of the span that had that slot.
+        for (index, delivery) in old.into_iter().enumerate() {
+            let ahead = (index as u32).wrapping_sub(self.front) & old_mask as u32;
+            let id = self.front.wrapping_add(ahead);
+            if let Some(slot) = self.slot(id).filter(|_| delivery.is_some()) {
+                *slot = delivery;
+            }
+        }
+    }
+
+    /// Moves what is at the ring's front among the stragglers, as long as `more` says so.
     #[cold]
-    fn relieve(&mut self) {
-        while self.ring.len() > RING_SLOTS_MIN && self.ring.len() > self.live * RING_SLOTS_PER_DELIVERY {
-            if let Some(Some(straggler)) = self.ring.pop_front() {
-                self.stragglers.insert(self.front, straggler);
+    fn move_out(&mut self, more: impl Fn(&Self) -> bool) {
+        while self.span > 0 && more(self) {
+            let front = self.front;
+            if let Some(straggler) = self.slot(front).and_then(Option::take) {
+                self.stragglers.insert(front, straggler);
                 self.live -= 1;
             }
-            self.front = self.front.wrapping_add(1);
+            self.front = front.wrapping_add(1);
+            self.span -= 1;
         }
-        self.trim_front();
     }
 
     #[inline]
     fn trim_front(&mut self) {
-        while let Some(None) = self.ring.front() {
-            self.ring.pop_front();
-            self.front = self.front.wrapping_add(1);
+        while self.span > 0 {
+            let front = self.front;
+            if self.slot(front).is_some_and(|slot| slot.is_some()) {
+                break;
+            }
+            self.front = front.wrapping_add(1);
+            self.span -= 1;
+        }
+        if self.span == 0 && self.slots.len() > SLOTS_KEPT_MAX {
+            self.slots = Vec::new();
         }
     }
 
     #[inline]
     pub(super) fn remove(&mut self, id: u32) -> Option<T> {
-        let offset = id.wrapping_sub(self.front) as usize;
-        if let Some(delivery) = self.ring.get_mut(offset).and_then(Option::take) {
-            self.live -= 1;
-            if offset == 0 {
-                self.trim_front();
-            }
+        if let Some(delivery) = self.ring_take(id) {
             return Some(delivery);
         }
         if self.stragglers.is_empty() {
@@ -137,8 +200,7 @@ impl<T> Unsettled<T> {
     }
 
     /// The first id in use from `from` to `to`, both included; costs what exists, not what the range names.
-    #[inline]
-    pub(super) fn first_in(&self, from: u32, to: u32) -> Option<u32> {
+    pub(super) fn first_in(&mut self, from: u32, to: u32) -> Option<u32> {
         let in_ring = self.first_in_ring(from, to);
         if self.stragglers.is_empty() {
             return in_ring;
@@ -156,17 +218,24 @@ impl<T> Unsettled<T> {
         }
     }
 
+    fn first_in_ring(&mut self, from: u32, to: u32) -> Option<u32> {
+        let asked = to.wrapping_sub(from);
+        let mut id = if self.is_in_span(from) { from } else { self.front };
+        while self.is_in_span(id) && id.wrapping_sub(from) <= asked {
+            if self.ring_get(id).is_some() {
+                return Some(id);
+            }
+            id = id.wrapping_add(1);
+        }
+        None
+    }
+
     /// As [`Self::first_in`], and forgets it.
     #[inline]
     pub(super) fn take_first_in(&mut self, from: u32, to: u32) -> Option<(u32, T)> {
-        let offset = from.wrapping_sub(self.front) as usize;
+        // In order, as a rule.
         if self.stragglers.is_empty() {
-            // In order, as a rule.
-            if let Some(delivery) = self.ring.get_mut(offset).and_then(Option::take) {
-                self.live -= 1;
-                if offset == 0 {
-                    self.trim_front();
-                }
+            if let Some(delivery) = self.ring_take(from) {
                 return Some((from, delivery));
             }
         }
@@ -179,25 +248,9 @@ impl<T> Unsettled<T> {
         Some((id, self.remove(id)?))
     }
 
-    #[inline]
-    fn first_in_ring(&self, from: u32, to: u32) -> Option<u32> {
-        let span = to.wrapping_sub(from);
-        let offset = from.wrapping_sub(self.front) as usize;
-        let start = if offset < self.ring.len() {
-            offset
-        } else if self.front.wrapping_sub(from) <= span {
-            0
-        } else {
-            return None;
-        };
-        let found = self.ring.range(start..).position(Option::is_some)?;
-        let id = self.front.wrapping_add((start + found) as u32);
-        (id.wrapping_sub(from) <= span).then_some(id)
-    }
-
     /// Forgets each delivery of which `keep` says false; costs O(deliveries).
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
-        for slot in &mut self.ring {
+        for slot in &mut self.slots {
             if slot.as_ref().is_some_and(|delivery| !keep(delivery)) {
                 *slot = None;
                 self.live -= 1;
@@ -236,7 +289,7 @@ mod tests {
                 assert_eq!(map.remove(id - 5), Some(id - 5));
             }
         }
-        assert!(map.ring.len() <= 256 && map.ring.capacity() <= 1024, "{}", map.ring.capacity());
+        assert!(map.slots.len() <= 256, "{}", map.slots.len());
         assert_eq!(map.first_in(0, u32::MAX / 2), Some(0));
         assert_eq!(map.remove(0), Some(0));
         assert_eq!(map.len(), 5 + 5);
@@ -251,7 +304,7 @@ mod tests {
             assert!(!map.insert(id, id));
         }
         assert_eq!(map.len(), 1000);
-        assert!(map.ring.len() <= RING_SLOTS_MIN * 4);
+        assert!(map.slots.len() <= SPAN_MIN * 4);
         let mut found = Vec::new();
         for (from, to) in [(0, 1 << 31), ((1 << 31) + 1, u32::MAX)] {
             let mut next = from;
@@ -281,7 +334,61 @@ mod tests {
         map.retain(|&id| id >= 10);
         assert_eq!((map.len(), map.front), (5, 10));
         map.retain(|_| false);
-        assert_eq!((map.len(), map.ring.len()), (0, 0));
+        assert_eq!((map.len(), map.span), (0, 0));
         assert_eq!(map.first_in(0, 100), None);
+    }
+
+    /// Against a tree, with ids that run on, jump, repeat and wrap.
+    #[test]
+    fn agrees_with_a_tree() {
+        let mut seed = 1u64;
+        let mut random = move |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((seed >> 33) % below) as u32
+        };
+        for run in 0..50 {
+            let (mut map, mut tree) = (Unsettled::new(), BTreeMap::new());
+            let mut next = if run % 2 == 0 { u32::MAX - 300 } else { random(1 << 31) };
+            for step in 0..4_000u32 {
+                match random(10) {
+                    0..=4 => {
+                        let fresh = !tree.contains_key(&next);
+                        assert_eq!(map.insert(next, step), fresh);
+                        tree.entry(next).or_insert(step);
+                        next = next.wrapping_add(if random(50) == 0 { random(200) } else { 1 });
+                    }
+                    5 if random(20) == 0 => {
+                        let id = next.wrapping_sub(random(500));
+                        assert_eq!(map.insert(id, step), !tree.contains_key(&id));
+                        tree.entry(id).or_insert(step);
+                    }
+                    5 | 6 => {
+                        let id = next.wrapping_sub(random(100));
+                        assert_eq!(map.remove(id), tree.remove(&id));
+                        assert_eq!(map.get_mut(id), None);
+                    }
+                    7 => {
+                        let from = next.wrapping_sub(random(300));
+                        let to = from.wrapping_add(random(150));
+                        let expected =
+                            (0..=to.wrapping_sub(from)).map(|n| from.wrapping_add(n)).find(|id| tree.contains_key(id));
+                        assert_eq!(map.first_in(from, to), expected);
+                        if random(2) == 0 {
+                            let taken = map.take_first_in(from, to);
+                            assert_eq!(taken, expected.and_then(|id| Some((id, tree.remove(&id)?))));
+                        }
+                    }
+                    8 if random(50) == 0 => {
+                        map.retain(|value| value % 3 != 0);
+                        tree.retain(|_, value| *value % 3 != 0);
+                    }
+                    _ => {
+                        let id = next.wrapping_sub(random(100));
+                        assert_eq!(map.get_mut(id).copied(), tree.get(&id).copied());
+                    }
+                }
+                assert_eq!(map.len(), tree.len());
+            }
+        }
     }
 }
