@@ -27,6 +27,12 @@ pub const SESSION_INCOMING_BYTES: usize = 4 * 1024 * 1024;
 /// Links of one session: our handle-max is one less.
 pub const LINKS_PER_SESSION_MAX: u32 = 65_536;
 
+/// Links of one connection, whatever its sessions.
+pub const LINKS_PER_CONNECTION_MAX: usize = 2 * LINKS_PER_SESSION_MAX as usize;
+
+/// A link's name, of which each link keeps a copy.
+pub const LINK_NAME_BYTES_MAX: usize = 2_048;
+
 /// A delivery tag's longest form (AMQP 1.0, section 2.8.7).
 pub const DELIVERY_TAG_BYTES_MAX: usize = 32;
 
