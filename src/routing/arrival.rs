@@ -31,6 +31,9 @@ impl Router {
     pub fn delivery(&mut self, link_id: LinkId, arrival: Arrival<'_>, now: Time) -> Option<DeliveryId> {
         self.begin(now);
         let link = self.links.get_mut(link_id)?;
+        if link.sender().is_none_or(|sender| sender.ended) {
+            return None;
+        }
         link.counters.arrived(arrival.settled);
         let link_address = link.address;
         let sender = link.sender_mut()?;
