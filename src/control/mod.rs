@@ -76,6 +76,8 @@ impl From<LogError> for ControlError {
 
 /// Runs a router to its orderly end. `listening` is called once, when it serves, with where it listens.
 pub fn run(config: &Config, listening: impl FnOnce(&[SocketAddr])) -> Result<(), ControlError> {
+    // Before anybody can see that there is a router to stop.
+    mask_signals(libc::SIG_BLOCK);
     let mut log = Log::open(config)?;
     let router_id = settings::router_id(config);
     let (listeners, places) = bind(config, &router_id)?;
@@ -102,6 +104,19 @@ pub fn run(config: &Config, listening: impl FnOnce(&[SocketAddr])) -> Result<(),
     announce(config, &router_id, &places, &mut log);
     listening(&places);
     runtime.block_on(serve(shard, Reporter::new(log, places)))
+}
+
+/// Holds back the signals that stop the router, until what handles them is there; threads that are started meanwhile
+/// keep it so.
+fn mask_signals(how: libc::c_int) {
+    // SAFETY: a set of this function's own, filled before it is used.
+    unsafe {
+        let mut signals = std::mem::zeroed();
+        libc::sigemptyset(&mut signals);
+        libc::sigaddset(&mut signals, libc::SIGTERM);
+        libc::sigaddset(&mut signals, libc::SIGINT);
+        libc::pthread_sigmask(how, &signals, std::ptr::null_mut());
+    }
 }
 
 /// Binds every listener; gives the shard's listeners and where each listens, by its number.
@@ -170,6 +185,7 @@ async fn wait_for_end(
 ) -> Result<(), ControlError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(ControlError::Runtime)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ControlError::Runtime)?;
+    mask_signals(libc::SIG_UNBLOCK);
     let mut ended = tokio::task::spawn_blocking(move || thread.join());
     let mut is_stopping = false;
     loop {

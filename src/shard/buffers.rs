@@ -3,17 +3,20 @@
 //! A receive is armed without a buffer; the kernel takes one only when bytes are there. So an idle connection holds
 //! none, and memory follows what is in use at the same time.
 //!
-//! Owns: the ring of offered chunks and their buffer ids.
+//! A chunk takes what several receives bring, one behind another (IOU_PBUF_RING_INC), until it is full: a message that
+//! comes in small pieces and has to wait would otherwise keep a chunk a piece alive.
+//!
+//! Owns: the ring of offered chunks, their buffer ids, how far each is filled.
 //! Driven by: the shard: [`ReceiveBuffers::take`] on each completion that names a buffer, [`ReceiveBuffers::refill`]
 //! at a turn's end.
 //!
 //! Invariants:
-//! - A chunk on offer has no range on it: the kernel may write it any time.
-//! - A taken chunk goes on offer again only as a fresh one of the pool, when its last range is gone.
+//! - The kernel writes a chunk on offer any time, behind what is filled; ranges lie on the filled part only.
+//! - A full chunk goes on offer again only as a fresh one of the pool, when its last range is gone.
 //! - How many are on offer follows demand between two bounds: few stay warm in the cache, many bridge a burst.
 
 use super::ring::{Ring, RingError};
-use crate::payload::{Chunk, Pool};
+use crate::payload::{Chunk, Pool, Range};
 use io_uring::types::BufRingEntry;
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::NonNull;
@@ -26,6 +29,8 @@ const OFFERED_MIN: u16 = 8;
 const OFFERED_MAX: u16 = 256;
 /// Turns without exhaustion after which fewer are offered.
 const CALM_TURNS: u32 = 4096;
+/// The kernel fills a buffer in several goes (IOU_PBUF_RING_INC, since Linux 6.12).
+const INCREMENTAL: u16 = 2;
 
 pub struct ReceiveBuffers {
     pool: Pool,
@@ -34,6 +39,8 @@ pub struct ReceiveBuffers {
     tail: u16,
     /// The chunk on offer under each buffer id.
     offered: Vec<Option<Chunk>>,
+    /// How many bytes of it receives have filled.
+    filled: Vec<u32>,
     free_ids: Vec<u16>,
     target: u16,
     calm_turns: u32,
@@ -54,13 +61,17 @@ impl ReceiveBuffers {
             entries,
             tail: 0,
             offered: (0..OFFERED_MAX).map(|_| None).collect(),
+            filled: vec![0; OFFERED_MAX as usize],
             free_ids: (0..OFFERED_MAX).rev().collect(),
             target: OFFERED_MIN,
             calm_turns: 0,
         };
         // SAFETY: the memory is aligned, of the right size, and freed only after `unregister` or the ring's end.
-        unsafe { ring.inner().submitter().register_buf_ring_with_flags(memory as u64, OFFERED_MAX, BUFFER_GROUP, 0) }
-            .map_err(|error| match error.raw_os_error() {
+        unsafe {
+            let submitter = ring.inner().submitter();
+            submitter.register_buf_ring_with_flags(memory as u64, OFFERED_MAX, BUFFER_GROUP, INCREMENTAL)
+        }
+        .map_err(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => RingError::TooOld,
             _ => RingError::Other("the receive buffers can't be registered", error),
         })?;
@@ -68,12 +79,20 @@ impl ReceiveBuffers {
         Ok(buffers)
     }
 
-    /// The chunk that a completion named. None: no such buffer is on offer, which only a broken kernel would say.
+    /// The bytes that a completion brought into the buffer that it named. `more`: the kernel goes on filling it. None:
+    /// no such buffer is on offer, which only a broken kernel would say.
     #[inline]
-    pub fn take(&mut self, buffer: u16) -> Option<Chunk> {
-        let chunk = self.offered.get_mut(buffer as usize)?.take()?;
-        self.free_ids.push(buffer);
-        Some(chunk)
+    pub fn take(&mut self, buffer: u16, count: usize, more: bool) -> Option<Range> {
+        let offered = self.offered.get_mut(buffer as usize)?;
+        let chunk = if more { offered.clone()? } else { offered.take()? };
+        let start = self.filled[buffer as usize] as usize;
+        if !more {
+            self.free_ids.push(buffer);
+        }
+        let count = count.min(chunk.capacity() - start);
+        self.filled[buffer as usize] = (start + count) as u32;
+        // SAFETY: the kernel filled these bytes, and writes only behind them from now on.
+        Some(unsafe { chunk.range(start, count) })
     }
 
     /// A receive found nothing on offer: offer more from now on.
@@ -101,6 +120,7 @@ impl ReceiveBuffers {
             entry.set_len(chunk.capacity() as u32);
             entry.set_bid(buffer);
             self.offered[buffer as usize] = Some(chunk);
+            self.filled[buffer as usize] = 0;
             self.tail = self.tail.wrapping_add(1);
         }
         if self.tail != before {

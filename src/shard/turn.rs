@@ -176,7 +176,8 @@ impl<A: Application> Turn<A> {
     }
 
     fn complete_receive(&mut self, id: ConnectionId, completion: Completion) {
-        let chunk = cqueue::buffer_select(completion.flags).and_then(|buffer| self.buffers.take(buffer));
+        let (count, more) = (completion.result.max(0) as usize, cqueue::buffer_more(completion.flags));
+        let bytes = cqueue::buffer_select(completion.flags).and_then(|buffer| self.buffers.take(buffer, count, more));
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.received(cqueue::sock_nonempty(completion.flags));
         self.counters.receives += 1;
@@ -184,10 +185,7 @@ impl<A: Application> Turn<A> {
         match completion.result {
             count if count > 0 => {
                 self.counters.bytes_received += count as u64;
-                if let (Some(chunk), Phase::Open) = (chunk, phase) {
-                    // SAFETY: the kernel filled these bytes; the chunk was taken off the ring, so it writes no more.
-                    let bytes = unsafe { chunk.range(0, (count as usize).min(chunk.capacity())) };
-                    drop(chunk);
+                if let (Some(bytes), Phase::Open) = (bytes, phase) {
                     self.application.received(id, bytes, self.now);
                 }
             }
