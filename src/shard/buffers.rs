@@ -3,7 +3,7 @@
 //! A receive is armed without a buffer; the kernel takes one only when bytes are there. So an idle connection holds
 //! none, and memory follows what is in use at the same time.
 //!
-//! A chunk takes what several receives bring, one behind another (IOU_PBUF_RING_INC), until it is full: a message that
+//! A chunk takes what several receives bring, one behind another (IOU_PBUF_RING_INC, Linux 6.12), until it is full: a message that
 //! comes in small pieces and has to wait would otherwise keep a chunk a piece alive.
 //!
 //! Owns: the ring of offered chunks, their buffer ids, how far each is filled.
@@ -29,7 +29,7 @@ const OFFERED_MIN: u16 = 8;
 const OFFERED_MAX: u16 = 256;
 /// Turns without exhaustion after which fewer are offered.
 const CALM_TURNS: u32 = 4096;
-/// The kernel fills a buffer in several goes (IOU_PBUF_RING_INC, since Linux 6.12).
+/// IOU_PBUF_RING_INC: the kernel fills a buffer in several goes.
 const INCREMENTAL: u16 = 2;
 
 pub struct ReceiveBuffers {
@@ -67,11 +67,11 @@ impl ReceiveBuffers {
             calm_turns: 0,
         };
         // SAFETY: the memory is aligned, of the right size, and freed only after `unregister` or the ring's end.
-        unsafe {
-            let submitter = ring.inner().submitter();
-            submitter.register_buf_ring_with_flags(memory as u64, OFFERED_MAX, BUFFER_GROUP, INCREMENTAL)
-        }
-        .map_err(|error| match error.raw_os_error() {
+        let register = |flags| unsafe {
+            ring.inner().submitter().register_buf_ring_with_flags(memory as u64, OFFERED_MAX, BUFFER_GROUP, flags)
+        };
+        // An older kernel doesn't know the flag; there a receive takes a whole chunk.
+        register(INCREMENTAL).or_else(|_| register(0)).map_err(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => RingError::TooOld,
             _ => RingError::Other("the receive buffers can't be registered", error),
         })?;
