@@ -11,6 +11,10 @@ pub const COPY_BYTES_MAX: usize = 2048;
 /// Output bytes of one connection, not yet handed to the kernel, above which its links have no room.
 pub const OUTPUT_MARK_BYTES: usize = 256 * 1024;
 
+/// Longest frame that we send, whatever the peer allows: a quarter of the output's mark, so that one frame of a large
+/// message neither overshoots it by much nor holds up the other links.
+pub const SENT_FRAME_BYTES_MAX: usize = OUTPUT_MARK_BYTES / 4;
+
 /// Default of a listener's `linkCapacity`: deliveries that a sender's link may have granted.
 pub const LINK_CAPACITY_DEFAULT: u32 = 250;
 

@@ -235,7 +235,7 @@ impl Engine {
         self.remote.container_id.as_deref()
     }
 
-    /// Bytes of the largest frame that the peer takes.
+    /// Bytes of the largest frame that we send: what the peer takes, within our own bound.
     pub fn remote_max_frame_size(&self) -> u32 {
         self.remote.max_frame_size as u32
     }

@@ -4,6 +4,7 @@ use super::connection::{Closing, Engine, Phase};
 use super::fault::{self, Violation};
 use super::link::remote_error;
 use super::*;
+use crate::limits::{MAX_FRAME_SIZE_MIN, SENT_FRAME_BYTES_MAX};
 use crate::outcome::Fault;
 use crate::time::Time;
 use crate::wire::error::Error;
@@ -16,8 +17,6 @@ use std::time::Duration;
 const CAPABILITIES: [&str; 2] = ["ANONYMOUS-RELAY", "qd.streaming-links"];
 /// Clients recognise the router by it.
 const PRODUCT: &str = "qpid-dispatch-router";
-/// The least max-frame-size that a peer may say (section 2.7.1).
-const MAX_FRAME_SIZE_MIN: u32 = crate::limits::MAX_FRAME_SIZE_MIN;
 
 impl Engine {
     pub(super) fn on_open(&mut self, open: &wire::Open<'_>) -> Result<Event, Violation> {
@@ -25,7 +24,8 @@ impl Engine {
             return Err(Violation::connection(fault::INVALID_FIELD, "max-frame-size is less than 512"));
         }
         let idle = open.idle_time_out.unwrap_or(0);
-        self.remote.max_frame_size = open.max_frame_size as usize;
+        // A peer may allow frames of any size; ours stay below the output's mark, which bounds what is released early.
+        self.remote.max_frame_size = (open.max_frame_size as usize).min(SENT_FRAME_BYTES_MAX);
         self.remote.channel_max = open.channel_max;
         // Half of what the peer allows, so that a slow network doesn't end the connection (section 2.4.5).
         self.remote.heartbeat = (idle > 0).then(|| Duration::from_micros(u64::from(idle) * 500));
