@@ -141,6 +141,17 @@ impl Router {
         Duration::from_millis((field(11) + field(12)) * 10)
     }
 
+    /// Open file descriptors of a router at rest. (One that has just started still opens some.)
+    pub fn descriptors_at_rest(&self) -> usize {
+        let mut counts = [0; 5];
+        while counts.iter().any(|count| *count != counts[0] || *count == 0) {
+            counts.rotate_left(1);
+            counts[4] = self.descriptors();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        counts[0]
+    }
+
     /// Open file descriptors.
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("the router runs").count()

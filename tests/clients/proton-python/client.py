@@ -262,7 +262,7 @@ class Request(Scenario):
 
     def __init__(self, url, address):
         super().__init__(url, address, prefetch=20)
-        self.replies = 0
+        self.asked = self.replies = 0
         self.requests = None
 
     def began(self):
@@ -279,11 +279,12 @@ class Request(Scenario):
             self.requests = self.container.create_sender(self.connection, self.address)
 
     def on_sendable(self, event):
-        if event.sender == self.requests and self.replies == 0 and self.requests.credit and not self.requests.unsettled:
+        if event.sender == self.requests and self.asked == 0:
             self.ask()
 
     def ask(self):
-        self.requests.send(Message(id=self.replies, reply_to=self.reply_to, body="question"))
+        self.requests.send(Message(id=self.asked, reply_to=self.reply_to, body="question"))
+        self.asked += 1
 
     def on_message(self, event):
         message = event.message

@@ -166,9 +166,9 @@ function outcomes() {
 
 function request() {
     const count = 100;
-    let replies = 0, requests = null, replyTo = null, answers = null;
+    let asked = 0, replies = 0, requests = null, replyTo = null, answers = null;
     progress = () => `replies ${replies}`;
-    const ask = () => requests.send({ message_id: replies, reply_to: replyTo, body: 'question' });
+    const ask = () => requests.send({ message_id: asked++, reply_to: replyTo, body: 'question' });
     container.once('connection_open', () => {
         answers = connection.open_sender({ target: {} });
         connection.open_receiver({ source: { address }, name: 'server' });
@@ -181,7 +181,7 @@ function request() {
         requests = connection.open_sender({ target: { address } });
     });
     container.on('sendable', (context) => {
-        if (context.sender === requests && replies === 0) ask();
+        if (context.sender === requests && asked === 0) ask();
     });
     container.on('message', (context) => {
         const message = context.message;
