@@ -115,6 +115,23 @@ fn case_02_heartbeats_at_half_of_what_the_peer_says() {
 }
 
 #[test]
+fn a_heartbeat_that_the_peer_does_not_read_is_not_due_at_once_again() {
+    let mut pair = Pair::new();
+    pair.client.header();
+    pair.client.open(Open { container_id: "c", idle_time_out: Some(2_000), ..Open::default() });
+    let bytes = pair.client.take_output();
+    pair.engine.handle_input(ringway::payload::Range::copied(&bytes), pair.now);
+    while pair.engine.poll_event().is_some() {}
+    let mut calls = 0;
+    while let Some(at) = pair.engine.poll_timeout().filter(|at| at.as_millis() < 10_000) {
+        pair.engine.handle_timeout(at);
+        calls += 1;
+        assert!(calls <= 10, "a second each");
+    }
+    assert_eq!(calls, 9);
+}
+
+#[test]
 fn no_idle_timeout_means_no_time_out() {
     let mut pair = Pair::with(Settings { idle_timeout: Duration::ZERO, ..Settings::default() });
     pair.client.header_and_open();

@@ -305,8 +305,12 @@ impl Engine {
         let Some(state) = self.links.get_mut(link).filter(|link| link.state != LinkState::Ended) else { return };
         state.state = LinkState::Ended;
         state.partial = None;
-        state.sending = None;
         state.asked = None;
+        let channel = state.channel;
+        let waited = state.sending.take().is_some_and(|sending| sending.blocked);
+        if let Some(session) = self.session_mut(channel).filter(|_| waited) {
+            session.blocked.retain(|blocked| *blocked != link);
+        }
         self.free_name(link);
         self.queue.push_back(Queued::Ended { link, closed, error });
     }

@@ -117,11 +117,11 @@ impl Engine {
             return;
         }
         self.phase = phase;
+        self.sessions.clear();
         let links: Vec<_> = self.links.iter().map(|(link, _)| link).collect();
         for link in links {
             self.end_link(link, false, None);
         }
-        self.sessions.clear();
         self.channels_free.clear();
         self.channels = super::table::Table::new();
         self.cursor = None;
@@ -164,9 +164,11 @@ impl Engine {
             let waited = self.settings.idle_timeout.as_millis();
             let why = format!("nothing was received for {waited} ms");
             self.close(Some(&Fault::connection(fault::RESOURCE_LIMIT_EXCEEDED, why)));
-        } else if self.heartbeat_deadline().is_some_and(|deadline| now >= deadline) && self.output.is_empty() {
-            // With output at hand that is the sign of life.
-            self.write_bytes(&frame::HEARTBEAT);
+        } else if self.heartbeat_deadline().is_some_and(|deadline| now >= deadline) {
+            if self.output.is_empty() {
+                self.write_bytes(&frame::HEARTBEAT);
+            }
+            // Output at hand is the sign of life; where the peer doesn't read it, another one wouldn't help.
             self.last_output = now;
         }
     }

@@ -37,7 +37,7 @@ pub(super) struct Sending {
     /// In the engine's list of links with something to report.
     report_due: bool,
     /// In its session's list of links that wait for room.
-    blocked: bool,
+    pub blocked: bool,
 }
 
 /// Why no further frame of a delivery is written.

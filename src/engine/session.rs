@@ -259,6 +259,7 @@ impl Engine {
     /// All links of a session are over. One event each is queued; nothing is recursive.
     fn end_links_of(&mut self, channel: u16, error: Option<&Error<'_>>) {
         let Some(session) = self.session_mut(channel) else { return };
+        session.blocked.clear();
         let links: Vec<LinkHandle> = session
             .handles
             .values()
