@@ -162,6 +162,9 @@ pub fn pieces(data: &[u8]) {
     assert!(Sections::new(data).eq(Sections::new(&payload)));
     let (mut one, mut other) = (vec![0; data.len()], vec![0; data.len()]);
     assert_eq!(message::to(data, &mut one), message::to(&payload, &mut other));
+    // Behind an empty header whose descriptor is wide, which isn't read the quick way.
+    let slow = [&b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x70\x45"[..], data].concat();
+    assert_eq!(message::to(slow.as_slice(), &mut other), message::to(data, &mut one));
     match (Properties::find(data), Properties::find(&payload)) {
         (Ok(Some(whole)), Ok(Some(cut))) => {
             let (whole, cut) = (whole.get(Property::CorrelationId), cut.get(Property::CorrelationId));

@@ -223,10 +223,63 @@ impl<'a> Properties<'a> {
 /// The `to` of a message: what an anonymous link's message is routed by. `scratch` holds it if it lies in two pieces;
 /// one that doesn't fit there is an error.
 pub fn to<'s>(message: impl Into<Bytes<'s>>, scratch: &'s mut [u8]) -> Result<Option<&'s str>, WireError> {
-    let properties = Properties::find_up_to(message.into(), Property::To as usize + 1)?;
+    let message = message.into();
+    let first = match message {
+        Bytes::Whole(bytes) => bytes,
+        Bytes::Pieces(pieces) => pieces.first().map_or(&[][..], Range::as_slice),
+    };
+    if let Some(to) = quick_to(first) {
+        return utf8(to).map(Some);
+    }
+    let properties = Properties::find_up_to(message, Property::To as usize + 1)?;
     match properties.and_then(|properties| properties.get(Property::To)) {
         Some(to) => to.text(scratch),
         None => Ok(None),
+    }
+}
+
+/// The usual case: sections and properties up to `to` in one piece and in their usual encodings. None for any other, and
+/// for what is wrong.
+fn quick_to(mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let [code::DESCRIBED, code::SMALL_ULONG, section, ref value @ ..] = *bytes else { return None };
+        match section as u64 {
+            descriptor::PROPERTIES => bytes = value,
+            descriptor::HEADER..=descriptor::MESSAGE_ANNOTATIONS => {
+                bytes = quick_skip(value)?;
+                continue;
+            }
+            _ => return None,
+        }
+        let (end, count, fields) = match *bytes {
+            [code::LIST8, size, count, ref fields @ ..] => ((size as usize).checked_sub(1)?, count, fields),
+            [code::LIST32, a, b, c, d, 0, 0, 0, count, ref fields @ ..] => {
+                ((u32::from_be_bytes([a, b, c, d]) as usize).checked_sub(4)?, count, fields)
+            }
+            _ => return None,
+        };
+        let [code::STRING8, size, ref rest @ ..] = *quick_skip(quick_skip(fields)?)? else { return None };
+        let (to, behind) = rest.split_at_checked(size as usize)?;
+        let used = fields.len() - behind.len();
+        let fits = if count as usize == Property::To as usize + 1 { used == end } else { used <= end };
+        return (fits && (Property::To as usize + 1..=PROPERTIES).contains(&(count as usize))).then_some(to);
+    }
+}
+
+/// Passes over a value of one of the usual encodings.
+#[inline(always)]
+fn quick_skip(bytes: &[u8]) -> Option<&[u8]> {
+    match *bytes {
+        [0x40..=0x45, ref rest @ ..] | [0x50..=0x56, _, ref rest @ ..] => Some(rest),
+        [code::BINARY8 | code::STRING8 | code::SYMBOL8 | code::LIST8 | code::MAP8, size, ref rest @ ..] => {
+            rest.get(size as usize..)
+        }
+        [code::LIST32 | code::MAP32, a, b, c, d, ref rest @ ..] => {
+            rest.get(u32::from_be_bytes([a, b, c, d]) as usize..)
+        }
+        [code::ULONG, ref rest @ ..] => rest.get(8..),
+        [code::UUID, ref rest @ ..] => rest.get(16..),
+        _ => None,
     }
 }
 

@@ -64,7 +64,7 @@ impl Role {
 impl<'a> Performative<'a> {
     /// Reads the performative at the begin of a frame's body. Gives it and its length: the payload of a transfer
     /// begins there. That only a transfer has one is for the caller to hold.
-    #[inline]
+    #[inline(always)]
     pub fn decode(body: &'a [u8]) -> Result<(Performative<'a>, usize), WireError> {
         // The hot ones in their usual encodings first.
         if let [code::DESCRIBED, code::SMALL_ULONG, number, ..] = *body {
