@@ -27,6 +27,8 @@ pub struct Address {
     pub candidates: Candidates,
     /// In the router's list of addresses with work to do.
     pub has_work: bool,
+    /// Consumers that want their drain answered.
+    pub drains: u32,
     /// When its credit is looked at next.
     pub timer: Option<Time>,
     /// That may have to be earlier.
@@ -59,6 +61,7 @@ impl Address {
             waiting: List::EMPTY,
             candidates: Candidates::new(treatment),
             has_work: false,
+            drains: 0,
             timer: None,
             timer_due: false,
             depth: Depth::default(),

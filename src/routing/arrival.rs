@@ -103,11 +103,13 @@ impl Router {
         }
         if address.consumers.is_empty() {
             self.turn_away(slot, State::RELEASED);
-        } else if record.is(COMPLETE) {
-            self.offer(slot);
-        } else {
+        } else if !record.is(COMPLETE) {
             let bytes = record.bytes as usize;
             self.buffer(slot, bytes);
+        } else if record.kind == Kind::Message {
+            self.fan_out(slot);
+        } else {
+            self.wait(slot, id);
         }
     }
 
@@ -140,21 +142,31 @@ impl Router {
     /// A delivery that can go on asks for a consumer.
     fn offer(&mut self, slot: Slot) {
         let id = self.deliveries[slot].address;
-        let Some(address) = self.addresses.get_mut(id).filter(|address| !address.consumers.is_empty()) else {
+        if self.addresses.get(id).is_none_or(|address| address.consumers.is_empty()) {
             self.turn_away(slot, State::RELEASED);
             return;
-        };
-        let record = &mut self.deliveries[slot];
-        if record.kind == Kind::Message {
-            self.fan_out(slot);
-            return;
         }
+        if self.deliveries[slot].kind == Kind::Message {
+            self.fan_out(slot);
+        } else {
+            self.wait(slot, id);
+        }
+    }
+
+    /// A delivery goes to the end of its address's FIFO.
+    #[inline]
+    fn wait(&mut self, slot: Slot, id: AddressId) {
+        let Some(address) = self.addresses.get_mut(id) else { return };
+        let record = &mut self.deliveries[slot];
         if address.candidates.is_empty() {
             self.packer.pack_payload(&mut record.payload, PACKED_BYTES_MAX);
         }
         record.stage = Stage::Waiting;
         self.deliveries.push_back(By::Consumer, &mut address.waiting, slot);
-        self.push_work(id);
+        if !address.has_work {
+            address.has_work = true;
+            self.work.push_back(id);
+        }
     }
 
     /// No consumer gets a delivery that is in no consumer's list: its sender hears why.

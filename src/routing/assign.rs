@@ -4,118 +4,118 @@ use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId, SessionNumber};
 use crate::link::SenderSettleMode;
 use crate::outcome::State;
 use crate::payload::Payload;
+use crate::routing::address::Address;
 use crate::routing::delivery::{By, Kind, Slot, Stage};
 use crate::routing::delivery::{
-    COMPLETE, CREDIT, CUT, OPEN, OUT_SETTLED, PASSED, PRESETTLED, SENDING, SENT, SENT_SETTLED, SETTLED,
+    COMPLETE, COUNTED, CREDIT, CUT, OPEN, OUT_SETTLED, PASSED, PRESETTLED, SENDING, SENT, SENT_SETTLED, SETTLED,
 };
+use crate::routing::link::{Consumer, End};
 use crate::routing::output::Output;
 use crate::routing::router::{Polled, Router};
 use crate::routing::settings::Treatment;
 use crate::time::Time;
 
+/// A consumer's session takes nothing: it is no candidate until it does.
+#[cold]
+fn park(address: &mut Address, consumer: &mut Consumer) {
+    address.candidates.set_room(consumer.candidate, false);
+    address.credit.consumer_blocked(consumer.slot);
+    consumer.blocked = true;
+    consumer.ready = false;
+    consumer.parked = true;
+}
+
+impl Consumer {
+    /// It was assigned one. `more`: another may follow, if it has room.
+    #[inline]
+    fn took(&mut self, address: &mut Address, more: bool, now: Time) {
+        self.assigned = self.assigned.wrapping_add(1);
+        self.told_room = self.told_room.saturating_sub(1);
+        address.candidates.assigned(self.candidate);
+        let room = self.room() > 0;
+        if !more || !room {
+            address.candidates.set_room(self.candidate, false);
+            self.ready = false;
+        }
+        if self.told_room == 0 && room {
+            self.tell_room(&mut address.credit, now);
+        }
+    }
+}
+
 impl Router {
     /// The next delivery of an address that a consumer takes, as the command that sends it.
     pub(super) fn assign_next(&mut self, id: AddressId) -> Option<Output> {
-        let address = self.addresses.get(id)?;
+        let address = self.addresses.get_mut(id)?;
         let multicast = address.treatment == Treatment::Multicast;
         if !multicast && address.waiting.is_empty() {
             return None;
         }
-        let link_id = self.best_candidate(id)?;
-        let slot = if multicast {
-            let consumer = self.links.get_mut(link_id)?.consumer_mut()?;
-            let slot = consumer.queue.head;
-            self.deliveries.unlink(By::Consumer, &mut consumer.queue, slot);
-            slot
-        } else {
-            let address = self.addresses.get_mut(id)?;
-            let slot = address.waiting.head;
-            self.deliveries.unlink(By::Consumer, &mut address.waiting, slot);
-            slot
-        };
-        self.send(id, link_id, slot)
-    }
-
-    /// The best of an address's candidates whose session takes deliveries. Others are set aside on the way, until
-    /// it does.
-    #[inline]
-    fn best_candidate(&mut self, id: AddressId) -> Option<LinkId> {
-        let address = self.addresses.get_mut(id)?;
-        loop {
+        // The best candidate whose session takes deliveries. Others are set aside on the way, until it does.
+        let (link_id, link) = loop {
             let link_id = address.candidates.best()?;
             let link = self.links.get_mut(link_id)?;
             let session = &mut self.connections.sessions[link.session_slot as usize];
             if !session.blocked {
-                return Some(link_id);
+                break (link_id, link);
             }
-            let consumer = link.consumer_mut()?;
-            address.candidates.set_room(consumer.candidate, false);
-            address.credit.consumer_blocked(consumer.slot);
-            consumer.blocked = true;
-            consumer.ready = false;
-            consumer.parked = true;
             session.parked.push(link_id);
-        }
-    }
+            park(address, link.consumer_mut()?);
+        };
+        let (port, mode) = (link.port, link.sender_settle_mode);
+        let End::Consumer(consumer) = &mut link.end else { return None };
+        let queue = if multicast { &mut consumer.queue } else { &mut address.waiting };
+        let slot = queue.head;
+        self.deliveries.unlink(By::Consumer, queue, slot);
+        let more = !multicast || !consumer.queue.is_empty();
 
-    /// Gives a delivery, taken out of its list, to a consumer.
-    fn send(&mut self, id: AddressId, link_id: LinkId, slot: Slot) -> Option<Output> {
-        let address = self.addresses.get_mut(id)?;
-        let link = self.links.get_mut(link_id)?;
-        let mode = link.sender_settle_mode;
-        let port = link.port;
         let record = &mut self.deliveries[slot];
         link.counters.arrived(record.is(PRESETTLED));
-        let consumer = link.consumer_mut()?;
+        address.counters.egress += 1;
+        self.totals.egress += 1;
+        record.out_link = link_id;
+        record.stage = Stage::Assigned;
         let settled = match mode {
             SenderSettleMode::Settled => true,
             SenderSettleMode::Unsettled => false,
             SenderSettleMode::Mixed => record.is(SETTLED),
         };
-        let complete = record.is(COMPLETE);
-        record.out_link = link_id;
-        record.stage = Stage::Assigned;
         if settled {
             record.set(OUT_SETTLED | SENT_SETTLED);
             address.credit.consumer_assigned_settled(consumer.slot);
         } else {
             address.credit.consumer_assigned(consumer.slot);
         }
-        if !complete {
-            record.set(SENDING);
-            consumer.busy = Some(slot);
-        }
+        let complete = record.is(COMPLETE);
         let message_format = record.message_format;
         let payload = std::mem::take(&mut record.payload);
-        let passes = record.kind == Kind::Single;
-        let delivery = self.deliveries.id(slot);
-        self.deliveries.push_back(By::Consumer, &mut consumer.unsettled, slot);
-        consumer.assigned = consumer.assigned.wrapping_add(1);
-        consumer.told_room = consumer.told_room.saturating_sub(1);
-        address.candidates.assigned(consumer.candidate);
-        let more = address.treatment != Treatment::Multicast || !consumer.queue.is_empty();
-        if !complete || !more || consumer.room() == 0 {
-            address.candidates.set_room(consumer.candidate, false);
-            consumer.ready = false;
-        }
-        if !complete {
-            address.credit.consumer_blocked(consumer.slot);
-            consumer.blocked = true;
-        }
-        if consumer.told_room == 0 && consumer.room() > 0 {
-            consumer.tell_room(&mut address.credit, self.now);
-        }
-        address.counters.egress += 1;
-        self.totals.egress += 1;
+        let (in_link, passes) = (record.in_link, record.kind == Kind::Single && record.is(CREDIT));
         if passes {
-            self.pass(slot);
+            record.set(PASSED);
         }
-        self.polled = complete.then_some(Polled { link: link_id, delivery, complete });
+        self.deliveries.push_back(By::Consumer, &mut consumer.unsettled, slot);
+        let delivery = self.deliveries.id(slot);
+        consumer.took(address, more && complete, self.now);
+        if !complete {
+            self.deliveries[slot].set(SENDING);
+            consumer.busy = Some(slot);
+            consumer.blocked = true;
+            address.credit.consumer_blocked(consumer.slot);
+        }
+        if passes {
+            if let Some(sender) = self.links.get_mut(in_link).and_then(|link| link.sender_mut()) {
+                address.credit.assigned(sender.slot);
+                if let Some(fixed) = &mut sender.fixed {
+                    fixed.left_waiting(1);
+                    self.mark_dirty(in_link);
+                }
+            }
+        }
+        self.polled = complete.then_some(Polled { link: link_id, delivery });
         Some(Output::Send { port, delivery, message_format, settled, complete, payload })
     }
 
-    /// A delivery no longer waits, as its sender's credit sees it.
-    #[inline]
+    /// A multicast message no longer waits, as its sender's credit sees it.
     pub(super) fn pass(&mut self, slot: Slot) {
         let record = &mut self.deliveries[slot];
         if record.is(PASSED) || !record.is(CREDIT) {
@@ -141,16 +141,13 @@ impl Router {
         };
         let Some(slot) = self.deliveries.slot(*delivery) else { return };
         let link = self.deliveries[slot].out_link;
-        self.polled = Some(Polled { link, delivery: *delivery, complete: true });
+        self.polled = Some(Polled { link, delivery: *delivery });
     }
 
     /// What was polled last went out whole, unless `link_busy` came in between.
     #[inline]
     pub(super) fn finish_polled(&mut self) {
         let Some(polled) = self.polled.take() else { return };
-        if !polled.complete {
-            return;
-        }
         if let Some(slot) = self.deliveries.slot(polled.delivery) {
             self.sent(slot);
         }
@@ -173,10 +170,14 @@ impl Router {
             self.refresh(link_id);
         }
         let record = &self.deliveries[slot];
-        if record.is(OUT_SETTLED) {
-            if record.is(OPEN) {
-                // The consumer asked for settled deliveries, so nobody else will say it.
-                self.tell_sender(slot, Some(State::ACCEPTED), true);
+        let usual = OUT_SETTLED | COMPLETE | CREDIT | PASSED;
+        // The consumer asked for settled deliveries, so nobody else will say it.
+        let told = record.is(OPEN).then_some(Some(State::ACCEPTED));
+        if record.kind == Kind::Single && record.flags & (usual | COUNTED) == usual {
+            self.end_whole(slot, told);
+        } else if record.is(OUT_SETTLED) {
+            if let Some(state) = told {
+                self.tell_sender(slot, state, true);
             }
             self.finish(slot);
         } else if record.kind == Kind::Single && !record.is(OPEN) {

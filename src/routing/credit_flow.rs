@@ -5,6 +5,7 @@ use crate::routing::credit::{AddressCredit, Grant};
 use crate::routing::link::Consumer;
 use crate::routing::output::Output;
 use crate::routing::router::Router;
+use crate::routing::settings::Treatment;
 use crate::time::Time;
 use std::cmp::Reverse;
 
@@ -33,10 +34,11 @@ impl Router {
             // The same, but where the engine dropped a delivery that it hadn't begun.
             consumer.assigned = delivery_count;
         }
-        consumer.limit = limit;
-        consumer.drain = drain;
-        consumer.drained_due = false;
         let Some(address) = self.addresses.get_mut(address_id) else { return };
+        consumer.limit = limit;
+        consumer.drained_due = false;
+        address.drains = address.drains + u32::from(drain) - u32::from(consumer.drain);
+        consumer.drain = drain;
         consumer.tell_room(&mut address.credit, now);
         // A deadline may come before what is scheduled.
         address.timer_due |= drain;
@@ -67,7 +69,11 @@ impl Router {
     pub(super) fn next_grant(&mut self, id: AddressId) -> Option<Output> {
         loop {
             let address = self.addresses.get_mut(id)?;
-            if let Some(slot) = address.credit.poll_set_aside() {
+            let set_aside = match address.treatment {
+                Treatment::Multicast => address.credit.poll_set_aside(),
+                _ => None,
+            };
+            if let Some(slot) = set_aside {
                 if let Some(link_id) = address.consumer_link(slot) {
                     self.set_aside(link_id);
                 }
@@ -77,6 +83,8 @@ impl Router {
                     return Some(Output::Credit { port, add, drain });
                 }
                 debug_assert!(false, "a grant for a sender that isn't there");
+            } else if address.drains == 0 {
+                return None;
             } else {
                 let slot = address.credit.poll_drained()?;
                 if let Some(link_id) = address.consumer_link(slot) {
@@ -89,9 +97,13 @@ impl Router {
     /// What is left of a consumer's credit is given back, at once or when its link is free.
     pub(super) fn answer_drain(&mut self, link_id: LinkId) {
         let Some(link) = self.links.get_mut(link_id) else { return };
-        let port = link.port;
+        let (port, address_id) = (link.port, link.address);
         let Some(consumer) = link.consumer_mut() else { return };
-        consumer.drain = false;
+        if std::mem::take(&mut consumer.drain) {
+            if let Some(address) = address_id.and_then(|id| self.addresses.get_mut(id)) {
+                address.drains -= 1;
+            }
+        }
         consumer.drained_due = consumer.busy.is_some();
         consumer.told_room = 0;
         if !consumer.drained_due {

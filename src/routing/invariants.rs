@@ -135,6 +135,8 @@ impl Router {
             hold!(record.address == id && record.stage == Stage::Waiting, "delivery {slot} doesn't wait here");
         }
         hold!(waiting.is_empty() || !address.consumers.is_empty(), "{}: waiting for nobody", address.rest);
+        let draining = address.consumers.iter().filter_map(|id| self.links.get(*id)?.consumer()).filter(|c| c.drain);
+        hold!(draining.count() == address.drains as usize, "{}: drains miscounted", address.rest);
         address.credit.check_invariants();
         let held = |record: &Delivery| record.address == id && record.is(CREDIT) && !record.is(PASSED);
         let waiting = self.deliveries.iter().filter(|(_, record)| held(record)).count() as u64;

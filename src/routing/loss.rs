@@ -173,9 +173,11 @@ impl Router {
         let Some(consumer) = link.consumer_mut() else { return };
         consumer.limit = consumer.assigned;
         let (candidate, parked) = (consumer.candidate, consumer.parked);
-        (consumer.drain, consumer.drained_due) = (false, false);
+        let drains = std::mem::take(&mut consumer.drain);
+        consumer.drained_due = false;
         let ready = std::mem::take(&mut consumer.ready);
         if let Some(address) = address.and_then(|id| self.addresses.get_mut(id)) {
+            address.drains -= u32::from(drains);
             if ready {
                 address.candidates.set_room(candidate, false);
             }

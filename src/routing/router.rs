@@ -59,12 +59,10 @@ pub struct Arrival<'a> {
     pub to: Option<&'a str>,
 }
 
-/// A `Send`, `SendMore` or `SendAbort` that was polled, before it is known whether the engine took all of it.
+/// The last `Send`, `SendMore` or `SendAbort` of a delivery that was polled, before it is known whether the engine took all of it.
 pub(super) struct Polled {
     pub link: LinkId,
     pub delivery: DeliveryId,
-    /// All payload of the delivery is handed on with it.
-    pub complete: bool,
 }
 
 /// Payload bytes of one session that have left the router and that its engine hasn't heard of.

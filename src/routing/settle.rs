@@ -8,6 +8,7 @@ use crate::routing::delivery::{By, Kind, Slot, Stage};
 use crate::routing::delivery::{
     COMPLETE, COUNTED, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, OUT_WIRE, PASSED, SENDING, SENT_SETTLED, SETTLED,
 };
+use crate::routing::link::End;
 use crate::routing::output::Output;
 use crate::routing::router::Router;
 use crate::time::Time;
@@ -49,6 +50,12 @@ impl Router {
         if record.stage != Stage::Assigned || record.is(OUT_SETTLED) || record.kind == Kind::Message {
             return;
         }
+        // The usual: an outcome, settled, of a delivery that is wholly sent and that its sender waits for.
+        let usual = OPEN | COMPLETE | CREDIT | PASSED;
+        if settled && record.kind == Kind::Single && record.flags & (usual | SENDING | COUNTED) == usual {
+            self.end_whole(slot, Some(state));
+            return;
+        }
         record.out_wire = wire;
         record.set(OUT_WIRE);
         if record.kind == Kind::Copy {
@@ -74,6 +81,53 @@ impl Router {
             let kind = state.as_ref().map(|state| State { kind: state.kind, encoded: None });
             self.tell_sender(slot, state, true);
             self.tell_consumer(slot, kind, true);
+        }
+    }
+
+    /// Ends a delivery that is wholly sent, both sides at once: what `tell_sender`, `finish` and `review` do, with each
+    /// link and the address looked up once. `told`: what its sender hears, where it waits for that.
+    #[inline]
+    pub(super) fn end_whole(&mut self, slot: Slot, told: Option<Option<State>>) {
+        let record = &self.deliveries[slot];
+        let (in_link, out_link, address_id) = (record.in_link, record.out_link, record.address);
+        let (wire, bytes, sent_settled) = (record.in_wire, record.bytes, record.is(SENT_SETTLED));
+        debug_assert!(record.unreleased == 0 && record.is(DEPTH) && record.is(OPEN) == told.is_some());
+        let outcome = told.as_ref().and_then(|state| state.as_ref()).map_or(StateKind::Other, |state| state.kind);
+        self.totals.outcome(outcome);
+        let Some(address) = self.addresses.get_mut(address_id) else { return };
+        address.counters.outcome(outcome);
+        if let Some(link) = self.links.get_mut(out_link) {
+            link.counters.outcome(outcome);
+            if let End::Consumer(consumer) = &mut link.end {
+                self.deliveries.unlink(By::Consumer, &mut consumer.unsettled, slot);
+                address.candidates.settled(consumer.candidate);
+                if !sent_settled {
+                    address.credit.consumer_settled(consumer.slot);
+                }
+            }
+        }
+        let mut ended = false;
+        if let Some(link) = self.links.get_mut(in_link) {
+            link.counters.outcome(outcome);
+            let connection = link.port.connection;
+            if let End::Sender(sender) = &mut link.end {
+                self.deliveries.unlink(By::Sender, &mut sender.deliveries, slot);
+                address.credit.settled(sender.slot);
+                if let Some(state) = told {
+                    self.outputs.push_back(Output::DisposeIncoming { connection, wire, state, settled: true });
+                }
+                ended = sender.ended && sender.deliveries.is_empty();
+            }
+        }
+        let Address { depth, rest, .. } = address;
+        depth.removed(1, bytes, |edge| self.edges.raise(rest.clone(), edge));
+        if !address.has_work {
+            address.has_work = true;
+            self.work.push_back(address_id);
+        }
+        self.deliveries.remove(slot);
+        if ended {
+            self.free_link(in_link);
         }
     }
 
