@@ -112,12 +112,18 @@ pub struct Engine {
     /// Links with sent payload to report.
     pub(super) reports: VecDeque<LinkHandle>,
     pub(super) trace: Option<Box<Trace>>,
+    /// A frame that opens the next batch of events.
+    deferred: Option<(u16, Range)>,
+    /// The driver has acted on the batch before it.
+    is_batch_begun: bool,
 }
 
 /// Why a look at the input gave nothing.
 enum Stop {
     /// Nothing to do without more input, or a word from the driver.
     Rest,
+    /// What follows may end links: see `Engine::poll_batch`.
+    BatchEnd,
     Violation(Violation),
 }
 
@@ -165,6 +171,8 @@ impl Engine {
             room_opened: false,
             reports: VecDeque::new(),
             trace: None,
+            deferred: None,
+            is_batch_begun: false,
         }
     }
 
@@ -251,6 +259,7 @@ impl Engine {
     pub fn has_work(&self) -> bool {
         let input = self.input_rested && !self.is_input_resting();
         let due = matches!(self.closing, Closing::Due(_)) || self.cursor.is_some() || self.end_of_stream;
+        let due = due || self.deferred.is_some();
         due || self.room_opened || input || !self.queue.is_empty() || !self.reports.is_empty()
     }
 
@@ -308,8 +317,22 @@ impl Engine {
 
 /// What there is to do.
 impl Engine {
+    /// The next event, one batch after another: for a driver that acts on each at once.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            let event = self.poll_batch();
+            if event.is_some() || !self.next_batch() {
+                return event;
+            }
+        }
+    }
+
+    /// The next event of the batch at hand. A batch ends before a frame that may end a link, a session or the connection, so
+    /// that a driver may tell all of it to routing and act on what comes of it at once, and loses nothing that is to
+    /// be said on those links. Then `next_batch`.
+    #[inline]
+    pub fn poll_batch(&mut self) -> Option<Event> {
         loop {
             if self.cursor.is_some() {
                 if let Some(event) = self.next_disposition() {
@@ -323,6 +346,7 @@ impl Engine {
                 Ok(Some(event)) => return Some(event),
                 Ok(None) => {}
                 Err(Stop::Violation(violation)) => self.fail(violation),
+                Err(Stop::BatchEnd) => return None,
                 Err(Stop::Rest) if self.end_of_stream => self.meet_end_of_stream(),
                 Err(Stop::Rest) => {
                     self.input.gather_last();
@@ -330,6 +354,14 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// The driver has acted on all events of a batch. Whether another one begins; else there is nothing without more
+    /// input.
+    #[inline]
+    pub fn next_batch(&mut self) -> bool {
+        self.is_batch_begun = self.deferred.is_some();
+        self.is_batch_begun
     }
 
     /// All output at hand. Events may follow (room for what waited): see `has_work`.
@@ -393,7 +425,7 @@ impl Engine {
     #[inline(always)]
     fn step(&mut self) -> Step {
         let usual = self.phase == Phase::Open && self.trace.is_none() && self.output.len() < OUTPUT_REST_BYTES;
-        if !usual {
+        if !usual || self.deferred.is_some() {
             return self.step_any();
         }
         self.input_rested = false;
@@ -408,7 +440,14 @@ impl Engine {
                 let payload = Payload::from(chunk.slice(HEADER_BYTES + length, size));
                 self.on_transfer(channel, &transfer, payload)
             }
-            Ok((performative, length)) if length == body.len() => self.on_performative(channel, &performative),
+            Ok((performative, length)) if length == body.len() => match performative {
+                Performative::Disposition(disposition) => self.on_disposition(channel, &disposition),
+                Performative::Flow(flow) => self.on_flow(channel, &flow),
+                _ => {
+                    self.deferred = Some((channel, chunk.slice(HEADER_BYTES, size)));
+                    Ok(None)
+                }
+            },
             _ if body.is_empty() => Ok(None),
             Ok(_) => Err(bytes_follow()),
             Err(error) => Err(error.into()),
@@ -423,6 +462,9 @@ impl Engine {
     /// As [`Self::step`], in any phase, for frames of any form and layers below them.
     #[inline(never)]
     fn step_any(&mut self) -> Step {
+        if self.deferred.is_some() {
+            return self.step_deferred();
+        }
         match self.phase {
             Phase::Header | Phase::HeaderAfterSasl => {
                 return if self.read_protocol_header() || self.is_closed() { Ok(None) } else { Err(Stop::Rest) };
@@ -445,6 +487,20 @@ impl Engine {
                 Ok(None)
             }
         }
+    }
+
+    /// The frame that was deferred, once the driver began its batch.
+    fn step_deferred(&mut self) -> Step {
+        if !std::mem::take(&mut self.is_batch_begun) {
+            return Err(Stop::BatchEnd);
+        }
+        let Some((channel, body)) = self.deferred.take() else { return Ok(None) };
+        let (performative, _) = Performative::decode(body.as_slice()).map_err(Violation::from)?;
+        if self.phase != Phase::Open {
+            return Ok(self.on_performative_unopened(&performative)?);
+        }
+        self.on_rare_performative(channel, &performative)?;
+        Ok(None)
     }
 
     fn on_frame(&mut self, mut frame: Frame) -> Result<Option<Event>, Violation> {
@@ -477,27 +533,19 @@ impl Engine {
         if !transfer && (length != frame.body.len() || !frame.rest.is_empty()) {
             return Err(bytes_follow());
         }
-        match self.phase {
-            Phase::Open => self.on_performative(channel, &performative),
-            _ => self.on_performative_unopened(&performative),
-        }
-    }
-
-    #[inline]
-    fn on_performative(&mut self, channel: u16, performative: &Performative<'_>) -> Result<Option<Event>, Violation> {
-        match performative {
-            Performative::Disposition(disposition) => self.on_disposition(channel, disposition),
-            Performative::Flow(flow) => self.on_flow(channel, flow),
-            rare => self.on_rare_performative(channel, rare),
+        match (self.phase, performative) {
+            (Phase::Open, Performative::Disposition(disposition)) => self.on_disposition(channel, &disposition),
+            (Phase::Open, Performative::Flow(flow)) => self.on_flow(channel, &flow),
+            (Phase::Open, _) => {
+                self.deferred = Some((channel, frame.body));
+                Ok(None)
+            }
+            (_, performative) => self.on_performative_unopened(&performative),
         }
     }
 
     #[inline(never)]
-    fn on_rare_performative(
-        &mut self,
-        channel: u16,
-        performative: &Performative<'_>,
-    ) -> Result<Option<Event>, Violation> {
+    fn on_rare_performative(&mut self, channel: u16, performative: &Performative<'_>) -> Result<(), Violation> {
         match performative {
             Performative::Begin(begin) => self.on_begin(channel, begin)?,
             Performative::Attach(attach) => self.on_attach(channel, attach)?,
@@ -506,7 +554,7 @@ impl Engine {
             Performative::Close(close) => self.on_close(close),
             _ => return Err(Violation::connection(fault::NOT_ALLOWED, "a second open")),
         }
-        Ok(None)
+        Ok(())
     }
 
     fn on_performative_unopened(&mut self, performative: &Performative<'_>) -> Result<Option<Event>, Violation> {
