@@ -25,7 +25,7 @@ run() { # NAME COMMAND...: prints the client's cpu figure of one flood against a
     wait "$pid" 2>/dev/null || true
 }
 
-keys="pairs=1 count=200000 $*"
+keys="$* pairs=1 count=200000"
 uname -sr
 for round in $(seq "$rounds"); do
     run router "$router" -c "$config"
