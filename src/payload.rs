@@ -300,7 +300,11 @@ impl Payload {
     /// Bytes in all.
     #[inline]
     pub fn len(&self) -> usize {
-        self.ranges.iter().map(Range::len).sum()
+        match self.ranges() {
+            // As a rule.
+            [range] => range.len(),
+            ranges => ranges.iter().map(Range::len).sum(),
+        }
     }
 
     #[inline]

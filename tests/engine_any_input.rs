@@ -309,10 +309,8 @@ impl Router {
                         self.busy.remove(&link);
                     }
                 }
-                Event::ReceiverDisposition { wire, state, settled, .. } => {
-                    if !settled && self.random.chance(50) {
-                        pair.engine.dispose_outgoing(wire, state, true);
-                    }
+                Event::ReceiverDisposition { wire, state, settled: false, .. } if self.random.chance(50) => {
+                    pair.engine.dispose_outgoing(wire, state, true);
                 }
                 Event::Credit { link, .. } | Event::SenderDrained { link, .. } => {
                     assert!(self.links.contains_key(&link));

@@ -3,7 +3,7 @@
 
 use ringway::engine::{Engine, Event, LinkAnswer, Settings, Transmit};
 use ringway::ids::{DeliveryId, LinkHandle, LinkId, WireDelivery};
-use ringway::payload::{Pool, Range};
+use ringway::payload::{Chunk, Pool, Range};
 use ringway::time::Time;
 use ringway::wire::performative::{Attach, Begin, Disposition, Flow, Open, Role, Transfer};
 use ringway::wire::{frame, state, PROTOCOL_HEADER_AMQP};
@@ -54,7 +54,7 @@ impl Side {
         side
     }
 
-    /// What a read brings.
+    /// What a read brings: the bytes at hand.
     fn read(&mut self) {
         let chunk = self.pool.take();
         // SAFETY: a chunk that nobody else holds, and fewer bytes than it has.
@@ -75,24 +75,60 @@ impl Side {
     }
 }
 
-fn steady(count: u64) {
-    let (mut from, mut to) = (Side::new(Role::Sender), Side::new(Role::Receiver));
-    from.engine.grant(from.link, 1_000, false);
-    let mut first = 0u32;
-    let mut wires: Vec<WireDelivery> = Vec::with_capacity(BATCH as usize);
-    let batches = count.div_ceil(BATCH);
-    for _ in 0..batches {
-        for id in first..first + BATCH as u32 {
-            let tag = id.to_be_bytes();
+/// A read of a batch of transfers that is written once; for each batch only ids and tags change.
+struct Batch {
+    chunk: Chunk,
+    len: usize,
+    /// Where a transfer's id and its tag stand.
+    ids: Vec<(usize, usize)>,
+}
+
+impl Batch {
+    fn new(pool: &Pool) -> Batch {
+        let (mut bytes, mut ids) = (Vec::new(), Vec::new());
+        for _ in 0..BATCH {
+            let (id, tag) = (0x7151_4131u32, 0x7151_4232u32.to_be_bytes());
             let transfer = Transfer {
                 delivery_id: Some(id),
                 delivery_tag: Some(&tag),
                 message_format: Some(0),
                 ..Transfer::default()
             };
-            transfer.encode_frame(&mut from.bytes, 0, BODY.len());
-            from.bytes.extend_from_slice(&BODY);
+            let start = bytes.len();
+            transfer.encode_frame(&mut bytes, 0, BODY.len());
+            let at = |what: [u8; 4]| start + bytes[start..].windows(4).position(|w| w == what).expect("it is there");
+            ids.push((at(id.to_be_bytes()), at(tag)));
+            bytes.extend_from_slice(&BODY);
         }
+        let chunk = pool.take();
+        assert!(bytes.len() <= chunk.capacity());
+        // SAFETY: a fresh chunk with place for the bytes.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), chunk.data(), bytes.len()) };
+        Batch { chunk, len: bytes.len(), ids }
+    }
+
+    fn read(&mut self, first: u32) -> Range {
+        assert!(self.chunk.is_unique());
+        for (id, &(id_at, tag_at)) in (first..).zip(&self.ids) {
+            let bytes = id.to_be_bytes();
+            // SAFETY: inside the chunk, on which no range lies.
+            unsafe {
+                self.chunk.data().add(id_at).cast::<[u8; 4]>().write(bytes);
+                self.chunk.data().add(tag_at).cast::<[u8; 4]>().write(bytes);
+            }
+        }
+        // SAFETY: filled, and changed only when nobody holds a range.
+        unsafe { self.chunk.range(0, self.len) }
+    }
+}
+
+fn steady(count: u64) {
+    let (mut from, mut to) = (Side::new(Role::Sender), Side::new(Role::Receiver));
+    let mut batch = Batch::new(&from.pool);
+    from.engine.grant(from.link, 1_000, false);
+    let mut first = 0u32;
+    let mut wires: Vec<WireDelivery> = Vec::with_capacity(BATCH as usize);
+    for _ in 0..count.div_ceil(BATCH) {
         let flow = Flow {
             next_incoming_id: Some(first),
             incoming_window: 1 << 30,
@@ -106,7 +142,7 @@ fn steady(count: u64) {
         while let Some(event) = to.engine.poll_event() {
             black_box(&event);
         }
-        from.read();
+        from.engine.handle_input(batch.read(first), Time::ZERO);
         while let Some(event) = from.engine.poll_event() {
             let Event::Transfer(transfer) = event else { continue };
             let delivery = DeliveryId { index: wires.len() as u32, generation: 0 };

@@ -38,7 +38,12 @@ pub(super) struct Dispositions {
 impl Dispositions {
     #[inline]
     fn takes(&self, state: &Option<State>, settled: bool) -> bool {
-        self.ranges.is_empty() || (self.settled == settled && self.ranges.len() < RANGES_MAX && self.state == *state)
+        let same = || match (&self.state, state) {
+            // Without fields the kind is all; so it is as a rule.
+            (Some(State { kind, encoded: None }), Some(State { kind: other, encoded: None })) => kind == other,
+            (ours, other) => ours == other,
+        };
+        self.ranges.is_empty() || (self.settled == settled && self.ranges.len() < RANGES_MAX && same())
     }
 
     #[inline]
@@ -195,9 +200,14 @@ impl Engine {
             let Some(entry) = session.incoming.get_mut(wire.delivery_id) else { return };
             entry.settled
         };
-        if !settled_by_sender {
-            self.gather(wire, state, settled, Role::Receiver);
+        if settled_by_sender {
+            return;
         }
+        if session.gathered(Role::Receiver).takes(&state, settled) {
+            session.gathered(Role::Receiver).push(wire.delivery_id, state, settled);
+            return Self::mark_dirty(&mut self.dirty, channel, session);
+        }
+        self.write_and_gather(wire, state, settled, Role::Receiver);
     }
 
     /// Tells the receiver of an outgoing delivery our state of it.
@@ -217,16 +227,21 @@ impl Engine {
 
 impl Engine {
     /// Notes a disposition, to be written with others of the same state.
-    #[inline]
     fn gather(&mut self, wire: WireDelivery, state: Option<State>, settled: bool, role: Role) {
         let channel = wire.session.0;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
         if !session.gathered(role).takes(&state, settled) {
-            self.write_dispositions(channel);
+            return self.write_and_gather(wire, state, settled, role);
         }
-        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
         session.gathered(role).push(wire.delivery_id, state, settled);
         Self::mark_dirty(&mut self.dirty, channel, session);
+    }
+
+    /// As above, where what was noted has another state, and so is written first.
+    #[inline(never)]
+    fn write_and_gather(&mut self, wire: WireDelivery, state: Option<State>, settled: bool, role: Role) {
+        self.write_dispositions(wire.session.0);
+        self.gather(wire, state, settled, role);
     }
 }
 

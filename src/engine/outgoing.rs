@@ -102,7 +102,7 @@ impl Engine {
                 return Sent::Whole { room: true };
             };
             if state.credit_left() > 0 && has_room(session, &self.output) {
-                write_whole(session, state, &mut self.output, link, delivery, message_format, settled, &payload);
+                write_whole(session, state, &mut self.output, link, delivery, message_format, settled, &payload, left);
                 let room = has_room(session, &self.output);
                 if !room {
                     self.wait_for_room(channel, None);
@@ -382,6 +382,7 @@ fn write_whole(
     message_format: u32,
     settled: bool,
     payload: &Payload,
+    payload_bytes: usize,
 ) {
     let delivery_id = number(session, state, link, delivery, settled);
     let transfer = wire::Transfer {
@@ -392,7 +393,7 @@ fn write_whole(
         settled: settled.then_some(true),
         ..wire::Transfer::default()
     };
-    transfer.encode_frame(&mut output.bytes, state.channel, payload.len());
+    transfer.encode_frame(&mut output.bytes, state.channel, payload_bytes);
     lay(output, payload);
     session.next_outgoing_id = session.next_outgoing_id.wrapping_add(1);
     session.remote_incoming_window -= 1;
