@@ -72,3 +72,8 @@ pub struct WireDelivery {
 /// One shard: a pinned thread.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ShardId(pub u16);
+
+impl ConnectionId {
+    /// Stands for the router itself, where it sends messages of its own.
+    pub const ROUTER: ConnectionId = ConnectionId { index: u32::MAX, generation: u32::MAX };
+}

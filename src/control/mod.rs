@@ -26,7 +26,8 @@ use self::report::Reporter;
 use crate::config::Config;
 use crate::ids::ShardId;
 use crate::log::{Level, Module};
-use crate::shard::{self, Mailbox, Order, ShardError, ShardHandle, ShardSettings};
+use crate::routing::EdgeOutbox;
+use crate::shard::{self, Mailbox, Order, Report, ShardError, ShardHandle, ShardSettings};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
@@ -34,11 +35,14 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{signal, SignalKind};
 
 /// How long peers may take to read their closes when the router stops.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
+
+/// When a shard's full queue is offered events again.
+const PUBLISH_RETRY: Duration = Duration::from_millis(1);
 
 /// Why the router didn't start, or ended otherwise than asked to.
 #[derive(Debug)]
@@ -219,6 +223,7 @@ async fn log_reports(mailbox: Arc<Mailbox>, reporter: Rc<RefCell<Reporter>>, is_
         Err(error) => return reporter.borrow_mut().deaf(&error),
     };
     let mut buffer = vec![0u8; 8];
+    let mut events = EdgeOutbox::default();
     while !is_over.get() {
         let (result, returned) = bell.read_at(buffer, 0).await;
         buffer = returned;
@@ -226,9 +231,27 @@ async fn log_reports(mailbox: Arc<Mailbox>, reporter: Rc<RefCell<Reporter>>, is_
             return reporter.borrow_mut().deaf(&error);
         }
         while let Some(report) = mailbox.poll_report() {
+            if let Report::ThresholdCrossed { address, edge } = &report {
+                events.raise(address.clone(), *edge);
+                publish(&mailbox, &mut events);
+            }
             reporter.borrow_mut().report(report);
         }
+        // What the shard's full queue didn't take.
+        while !events.is_empty() && !is_over.get() {
+            tokio::time::sleep(PUBLISH_RETRY).await;
+            publish(&mailbox, &mut events);
+        }
     }
+}
+
+/// Has the shard tell its subscribers of edges.
+fn publish(mailbox: &Mailbox, events: &mut EdgeOutbox<Box<str>>) {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let timestamp = since_1970.as_millis() as i64;
+    events.flush(|address, edge| {
+        mailbox.order(Order::Publish { address: address.clone(), edge: *edge, timestamp }).is_ok()
+    });
 }
 
 /// Rings the bell of reports from this side.

@@ -17,6 +17,7 @@
 //! - A connection's links are gone from the router when `closed` returns.
 
 mod anonymous;
+mod events;
 mod report;
 
 pub use report::Report;
@@ -24,7 +25,7 @@ pub use report::Report;
 use crate::engine::{
     self, Engine, Event, LinkAnswer, RemoteAttach, RemoteError, RemoteOpen, SaslInit, Sent, Transfer, Transmit,
 };
-use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, WireDelivery};
+use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, SessionNumber, WireDelivery};
 use crate::limits;
 use crate::link::Terminus;
 use crate::outcome::Fault;
@@ -33,6 +34,7 @@ use crate::routing::{Arrival, Attach, Edge, Output, Router, RouterSettings};
 use crate::security::{Exchange, Step};
 use crate::time::Time;
 use anonymous::{Destination, Held};
+use events::{Publication, Publisher};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -75,6 +77,7 @@ pub struct Dispatch {
     pending: Vec<ConnectionId>,
     outputs: Vec<Transmit>,
     packer: Packer,
+    publisher: Publisher,
     /// Drained by the driver after each call, so it is as long as one call's work.
     reports: VecDeque<Report>,
     trace: bool,
@@ -105,6 +108,7 @@ impl Dispatch {
     /// `trace`: report every frame.
     pub fn new(router: RouterSettings, trace: bool, now: Time) -> Dispatch {
         Dispatch {
+            publisher: Publisher::new(&router.router_id),
             router: Router::new(router, now),
             peers: Vec::new(),
             pending: Vec::with_capacity(1024),
@@ -303,6 +307,9 @@ impl Dispatch {
                     peer.links.insert(link);
                 }
                 let link = attached.link;
+                if let Some(from) = attached.events_from {
+                    self.publisher.joined(link, from);
+                }
                 let address = attached.dynamic_address.or(address);
                 self.report(Report::LinkAttached { connection, link, name, address, direction });
             }
@@ -330,6 +337,9 @@ impl Dispatch {
         now: Time,
     ) {
         self.router.link_ended(token, closed, now);
+        if let Some(from) = self.publisher.left(token) {
+            self.router.link_ended(from, true, now);
+        }
         if let Some(connection) = find(&mut self.peers, id).map(|peer| peer.number) {
             self.report(Report::LinkDetached { connection, link: token, error });
         }
@@ -469,11 +479,10 @@ impl Dispatch {
                     engine.dispose_incoming(wire, state, settled);
                 }
             }
-            Output::Credit { port, add, drain } => {
-                if let Some(engine) = self.engine(port.connection) {
-                    engine.grant(port.link, add, drain);
-                }
-            }
+            Output::Credit { port, add, drain } => match self.engine(port.connection) {
+                Some(engine) => engine.grant(port.link, add, drain),
+                None => self.own_credit(port, add, drain),
+            },
             Output::PayloadReleased { connection, session, bytes } => {
                 if let Some(engine) = self.engine(connection) {
                     engine.payload_released(session, bytes);
@@ -500,6 +509,35 @@ impl Dispatch {
                     engine.detach(port.link, &fault);
                 }
             }
+        }
+    }
+
+    /// Credit for a link of the router's own: a subscriber takes events.
+    #[cold]
+    fn own_credit(&mut self, port: Port, add: u32, drain: bool) {
+        if port.connection == ConnectionId::ROUTER {
+            let subscriber = LinkId { index: port.link.index, generation: port.link.generation };
+            self.publisher.credit(subscriber, add, drain);
+        }
+    }
+
+    /// Sends what subscribers have credit for.
+    #[cold]
+    fn publish_due(&mut self, now: Time) {
+        while let Some(publication) = self.publisher.poll() {
+            let from = match publication {
+                Publication::Message { from, payload } => {
+                    let wire = WireDelivery { session: SessionNumber(0), delivery_id: 0 };
+                    let message_format = 0;
+                    let arrival = Arrival { wire, message_format, settled: true, complete: true, payload, to: None };
+                    self.router.delivery(from, arrival, now);
+                    self.apply_outputs();
+                    continue;
+                }
+                Publication::Drained { from } => from,
+            };
+            self.router.sender_drained(from, 0, now);
+            self.apply_outputs();
         }
     }
 
@@ -618,13 +656,19 @@ impl Dispatch {
             self.router.handle_timeout(now);
             self.apply_outputs();
         }
-        while let Some(id) = self.pending.pop() {
-            if let Some(peer) = find(&mut self.peers, id) {
-                // Before its events: what they bring about may make it pending again.
-                peer.pending = false;
-                touched.push(id);
-                self.pump(id, now);
+        loop {
+            while let Some(id) = self.pending.pop() {
+                if let Some(peer) = find(&mut self.peers, id) {
+                    // Before its events: what they bring about may make it pending again.
+                    peer.pending = false;
+                    touched.push(id);
+                    self.pump(id, now);
+                }
             }
+            if !self.publisher.is_due() {
+                break;
+            }
+            self.publish_due(now);
         }
     }
 
@@ -633,6 +677,18 @@ impl Dispatch {
     #[inline]
     pub fn flush_edges(&mut self, push: impl FnMut(&str, &Edge) -> bool) {
         self.router.flush_edges(push);
+    }
+
+    /// Whether edges wait for `flush_edges`.
+    #[inline]
+    pub fn has_edges(&self) -> bool {
+        self.router.has_edges()
+    }
+
+    /// An edge, of this shard or another one, for the subscribers here. `timestamp`: milliseconds since 1970. `run` sends
+    /// it.
+    pub fn publish(&mut self, address: &str, edge: Edge, timestamp: i64) {
+        self.publisher.edge(address, edge, timestamp);
     }
 
     /// When to call `run` though nothing happens.

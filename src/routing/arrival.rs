@@ -5,6 +5,7 @@ use crate::limits;
 use crate::outcome::State;
 use crate::payload::Payload;
 use crate::routing::address::Address;
+use crate::routing::attach::is_events;
 use crate::routing::credit::SenderSlot;
 use crate::routing::delivery::{By, Kind, Slot, Stage};
 use crate::routing::delivery::{
@@ -73,6 +74,9 @@ impl Router {
         };
         if let Some(id) = self.table.find(name) {
             return Ok(id);
+        }
+        if is_events(name) {
+            return Err(settle::rejected("amqp:unauthorized-access", "only the router sends to this address"));
         }
         if name.class != Class::Mobile {
             return Err(State::RELEASED);

@@ -1,9 +1,9 @@
 //! Attaching links: what an address is, who may use it, and what is refused.
 
 use crate::arena::Arena;
-use crate::ids::{AddressId, LinkId};
+use crate::ids::{AddressId, ConnectionId, LinkHandle, LinkId, Port, SessionNumber};
 use crate::limits;
-use crate::link::{Direction, Terminus};
+use crate::link::{Direction, ReceiverSettleMode, SenderSettleMode, Terminus};
 use crate::outcome::Fault;
 use crate::routing::address::Address;
 use crate::routing::counters::Counters;
@@ -16,7 +16,8 @@ use crate::routing::table::AddressTable;
 use crate::routing::threshold::EdgeOutbox;
 use crate::time::Time;
 
-/// Threshold events come from here; so that they raise none themselves, it has no marks.
+/// Threshold events come from here. No address has this name: each subscriber has one of its own, without marks, so
+/// that events raise none themselves.
 const EVENTS_ADDRESS: &str = "$events.threshold";
 
 impl Router {
@@ -27,6 +28,9 @@ impl Router {
             return Err(Fault::link("amqp:internal-error", "the link's connection is unknown"));
         };
         let (address, dynamic_address) = self.terminus_address(attach.direction, attach.terminus)?;
+        let subscribes = attach.direction == Direction::Outgoing && self.is_events_address(attach.terminus);
+        // The subscriber's address is its own; it goes by the common one.
+        let dynamic_address = dynamic_address.filter(|_| !subscribes);
         let id = self.links.insert(Link {
             port: attach.port,
             session_slot: 0,
@@ -39,12 +43,49 @@ impl Router {
             end: End::Sender(Sender::anonymous(capacity)),
         });
         self.enlist(id, &attach, capacity);
+        let events_from = address.filter(|_| subscribes).map(|address| self.attach_own(id, address));
         Ok(Attached {
             link: id,
             dynamic_address,
+            events_from,
             sender_settle_mode: attach.sender_settle_mode,
             receiver_settle_mode: attach.receiver_settle_mode,
         })
+    }
+
+    fn is_events_address(&self, terminus: &Terminus) -> bool {
+        let Terminus::Node { address: Some(text), dynamic: false, .. } = terminus else { return false };
+        name::parse(text, &self.settings.router_id).is_some_and(is_events)
+    }
+
+    /// The router's own link to a subscriber's address.
+    fn attach_own(&mut self, subscriber: LinkId, address: AddressId) -> LinkId {
+        let capacity = limits::LINK_CAPACITY_DEFAULT;
+        self.connections.open_own(capacity);
+        let link = LinkHandle { index: subscriber.index, generation: subscriber.generation };
+        let port = Port { connection: ConnectionId::ROUTER, link };
+        let id = self.links.insert(Link {
+            port,
+            session_slot: 0,
+            connection_position: 0,
+            address: Some(address),
+            address_position: 0,
+            sender_settle_mode: SenderSettleMode::Settled,
+            receiver_settle_mode: ReceiverSettleMode::First,
+            counters: Counters::default(),
+            end: End::Sender(Sender::anonymous(capacity)),
+        });
+        let attach = Attach {
+            port,
+            session: SessionNumber(0),
+            direction: Direction::Incoming,
+            terminus: &Terminus::Absent,
+            name: "",
+            sender_settle_mode: SenderSettleMode::Settled,
+            receiver_settle_mode: ReceiverSettleMode::First,
+        };
+        self.enlist(id, &attach, capacity);
+        id
     }
 
     /// Puts a new link into the lists of its connection and its address; a sender may get credit.
@@ -109,6 +150,12 @@ impl Router {
             (Direction::Incoming, Some(Name { class: Class::Router, .. })) => {
                 Err(Fault::link("qd:no-route-to-dest", "no route to the destination node"))
             }
+            (Direction::Outgoing, Some(name)) if is_events(name) => {
+                self.dynamic_address(direction).map(|(id, text)| (Some(id), Some(text)))
+            }
+            (Direction::Incoming, Some(name)) if is_events(name) => {
+                Err(Fault::link("amqp:unauthorized-access", "only the router sends to this address"))
+            }
             (_, Some(name)) => {
                 let id = find_or_make(&mut self.addresses, &mut self.table, &self.settings, &mut self.edges, name)?;
                 Ok((Some(id), None))
@@ -127,6 +174,11 @@ impl Router {
         let id = find_or_make(&mut self.addresses, &mut self.table, &self.settings, &mut self.edges, name)?;
         Ok((id, text))
     }
+}
+
+/// Whether this is the address of threshold events.
+pub(super) fn is_events(name: Name<'_>) -> bool {
+    name.class == Class::Mobile && name.rest == EVENTS_ADDRESS
 }
 
 fn find_or_make(
@@ -159,9 +211,7 @@ fn find_or_make(
     };
     let (count, size) = (attributes.alert_count, attributes.alert_size);
     let mut address = Address::new(name, treatment, attributes, credit);
-    if name.rest != EVENTS_ADDRESS {
-        address.depth.set_marks(count, size, |edge| edges.raise(name.rest.into(), edge));
-    }
+    address.depth.set_marks(count, size, |edge| edges.raise(name.rest.into(), edge));
     let id = addresses.insert(address);
     table.insert(name, id);
     Ok(id)

@@ -39,6 +39,8 @@ struct Connection {
 pub struct Connections {
     /// By the id's index.
     slots: Vec<Option<Connection>>,
+    /// The router's own ([`ConnectionId::ROUTER`]), once it has links.
+    own: Option<Connection>,
     pub sessions: Slab<Session>,
     live: usize,
 }
@@ -59,12 +61,22 @@ impl Connections {
             Some(Connection { generation: id.generation, link_capacity, links: Vec::new(), sessions: Vec::new() });
     }
 
+    /// The router has links of its own.
+    pub fn open_own(&mut self, link_capacity: u32) {
+        let generation = ConnectionId::ROUTER.generation;
+        self.own.get_or_insert_with(|| Connection { generation, link_capacity, links: vec![], sessions: vec![] });
+    }
+
     fn get(&self, id: ConnectionId) -> Option<&Connection> {
-        self.slots.get(id.index as usize)?.as_ref().filter(|connection| connection.generation == id.generation)
+        let place = self.slots.get(id.index as usize);
+        let place = if id == ConnectionId::ROUTER { &self.own } else { place? };
+        place.as_ref().filter(|connection| connection.generation == id.generation)
     }
 
     fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.slots.get_mut(id.index as usize)?.as_mut().filter(|connection| connection.generation == id.generation)
+        let place = self.slots.get_mut(id.index as usize);
+        let place = if id == ConnectionId::ROUTER { &mut self.own } else { place? };
+        place.as_mut().filter(|connection| connection.generation == id.generation)
     }
 
     pub fn is_open(&self, id: ConnectionId) -> bool {
@@ -101,22 +113,22 @@ impl Connections {
 
     /// Notes a link. Gives its place in the connection's list, and its session. None: no such connection.
     pub fn add_link(&mut self, id: ConnectionId, number: SessionNumber, link: LinkId) -> Option<(u32, SessionSlot)> {
-        let connection = self.slots.get_mut(id.index as usize)?.as_mut()?;
-        if connection.generation != id.generation {
-            return None;
-        }
+        let sessions = &mut self.sessions;
+        let place = self.slots.get_mut(id.index as usize);
+        let place = if id == ConnectionId::ROUTER { &mut self.own } else { place? };
+        let connection = place.as_mut().filter(|connection| connection.generation == id.generation)?;
         let session = match connection.sessions.binary_search_by_key(&number, |(number, _)| *number) {
             Ok(at) => connection.sessions[at].1,
             Err(at) => {
                 let session =
                     Session { number, links: 0, attached: 0, blocked: false, parked: Vec::new(), buffered_bytes: 0 };
-                let slot = self.sessions.insert(session) as SessionSlot;
+                let slot = sessions.insert(session) as SessionSlot;
                 connection.sessions.insert(at, (number, slot));
                 slot
             }
         };
-        self.sessions[session as usize].links += 1;
-        self.sessions[session as usize].attached += 1;
+        sessions[session as usize].links += 1;
+        sessions[session as usize].attached += 1;
         connection.links.push(link);
         Some((connection.links.len() as u32 - 1, session))
     }

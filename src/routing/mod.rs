@@ -45,4 +45,4 @@ pub use name::normalise;
 pub use router::{Arrival, Attach, Attached, Router};
 pub use rules::{AddressRules, RuleError};
 pub use settings::{AddressAttributes, AddressMatch, AddressRule, FlowControl, Marks, RouterSettings, Treatment};
-pub use threshold::{Edge, Unit};
+pub use threshold::{Edge, EdgeOutbox, Unit};

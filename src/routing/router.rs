@@ -42,6 +42,9 @@ pub struct Attached {
     pub link: LinkId,
     /// The address that a dynamic node was given.
     pub dynamic_address: Option<String>,
+    /// The receiver subscribed to threshold events: the router's own link, on which they are sent to it. Its credit goes
+    /// to [`ConnectionId::ROUTER`] and the link handle of the same numbers as `link`.
+    pub events_from: Option<LinkId>,
     pub sender_settle_mode: SenderSettleMode,
     pub receiver_settle_mode: ReceiverSettleMode,
 }
@@ -93,6 +96,8 @@ pub struct Router {
     pub(super) timers: BinaryHeap<Reverse<(Time, AddressId)>>,
     /// Threshold edges that nobody fetched yet.
     pub(super) edges: EdgeOutbox<Box<str>>,
+    /// Edges of all addresses that were fetched, the missed ones included.
+    edges_counted: u64,
     /// The latest time that an input brought.
     pub(super) now: Time,
     pub(super) polled: Option<Polled>,
@@ -119,6 +124,7 @@ impl Router {
             dirty: Vec::new(),
             timers: BinaryHeap::new(),
             edges: EdgeOutbox::default(),
+            edges_counted: 0,
             now,
             polled: None,
             released: None,
@@ -221,9 +227,28 @@ impl Router {
     /// Threshold edges, in the order in which they came for each address: `push` says whether it took one. What it
     /// doesn't take stays, as a count and the latest figures.
     pub fn flush_edges(&mut self, mut push: impl FnMut(&str, &Edge) -> bool) {
-        if !self.edges.is_empty() {
-            self.edges.flush(|address, edge| push(address, edge));
+        if self.edges.is_empty() {
+            return;
         }
+        let counted = &mut self.edges_counted;
+        self.edges.flush(|address, edge| {
+            let taken = push(address, edge);
+            if taken {
+                *counted += 1 + edge.missed;
+            }
+            taken
+        });
+    }
+
+    /// Whether edges wait to be fetched.
+    #[inline]
+    pub fn has_edges(&self) -> bool {
+        !self.edges.is_empty()
+    }
+
+    /// Threshold edges of all addresses since the start, as far as they were fetched.
+    pub fn edges_counted(&self) -> u64 {
+        self.edges_counted
     }
 
     /// The next command for an engine. Drain it after each input; deliveries are assigned to consumers only here,

@@ -20,7 +20,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 /// What a depth is counted in.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Unit {
     Messages,
     Bytes,
@@ -256,6 +256,8 @@ impl Depth {
 /// Edges of one unit of one address for which there was no room: how many, and the last of each direction.
 struct Held {
     count: u64,
+    /// What these themselves say that was missed.
+    missed: u64,
     last: Edge,
     before_last: Edge,
 }
@@ -299,11 +301,12 @@ impl<K: Eq + Hash + Clone> EdgeOutbox<K> {
             Some(held) => {
                 debug_assert_ne!(held.last.increasing, edge.increasing, "edges alternate");
                 held.count += 1;
+                held.missed += edge.missed;
                 held.before_last = held.last;
                 held.last = edge;
             }
             None => {
-                self.held.insert(key.clone(), Held { count: 1, last: edge, before_last: edge });
+                self.held.insert(key.clone(), Held { count: 1, missed: edge.missed, last: edge, before_last: edge });
                 self.order.push_back(key);
             }
         }
@@ -322,13 +325,13 @@ impl<K: Eq + Hash + Clone> EdgeOutbox<K> {
                 continue;
             };
             if held.count % 2 == 0 {
-                let edge = Edge { missed: held.count - 2, ..held.before_last };
+                let edge = Edge { missed: held.missed + held.count - 2, ..held.before_last };
                 if !push(&key.0, &edge) {
                     return;
                 }
-                held.count = 1;
+                (held.count, held.missed) = (1, 0);
             }
-            let edge = Edge { missed: held.count - 1, ..held.last };
+            let edge = Edge { missed: held.missed + held.count - 1, ..held.last };
             if !push(&key.0, &edge) {
                 return;
             }

@@ -10,16 +10,22 @@ use crate::payload::Range;
 use crate::time::Time;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub struct Serve {
     dispatch: Dispatch,
     mailbox: Arc<Mailbox>,
     reports_missed: u64,
+    /// The latest turn's.
+    now: Time,
 }
+
+/// When edges that control's full queue didn't take are offered again.
+const EDGES_RETRY: Duration = Duration::from_millis(10);
 
 impl Serve {
     pub fn new(dispatch: Dispatch, mailbox: Arc<Mailbox>) -> Serve {
-        Serve { dispatch, mailbox, reports_missed: 0 }
+        Serve { dispatch, mailbox, reports_missed: 0, now: Time::ZERO }
     }
 
     fn report(&mut self, report: Report) {
@@ -72,12 +78,19 @@ impl Application for Serve {
 
     #[inline]
     fn run(&mut self, now: Time, touched: &mut Vec<ConnectionId>) {
+        self.now = now;
         self.dispatch.run(now, touched);
         self.pass_reports();
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        self.dispatch.next_timeout()
+        let timeout = self.dispatch.next_timeout();
+        if !self.dispatch.has_edges() {
+            return timeout;
+        }
+        // Control was behind: look again soon, though nothing else happens.
+        let soon = self.now + EDGES_RETRY;
+        Some(timeout.map_or(soon, |timeout| timeout.min(soon)))
     }
 
     #[inline]
@@ -101,8 +114,10 @@ impl Application for Serve {
     }
 
     fn order(&mut self, order: Order, _: Time) {
-        if let Order::SetTrace(on) = order {
-            self.dispatch.set_trace(on);
+        match order {
+            Order::SetTrace(on) => self.dispatch.set_trace(on),
+            Order::Publish { address, edge, timestamp } => self.dispatch.publish(&address, edge, timestamp),
+            _ => {}
         }
     }
 
