@@ -16,7 +16,7 @@ const TYPES: &str = include_str!("golden/proton_types.txt");
 const SESSION: &str = include_str!("golden/proton_session.txt");
 
 fn unhex(text: &str) -> Vec<u8> {
-    assert!(text.len() % 2 == 0, "hex comes in pairs");
+    assert!(text.len().is_multiple_of(2), "hex comes in pairs");
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 

@@ -215,11 +215,14 @@ macro_rules! lend {
     };
 }
 
-fn error() -> impl Strategy<Value = Option<(String, Option<String>, Option<Vec<u8>>)>> {
+/// Condition, description, info.
+type OwnedError = Option<(String, Option<String>, Option<Vec<u8>>)>;
+
+fn error() -> impl Strategy<Value = OwnedError> {
     option::of((symbol(), option::of(text()), option::of(map())))
 }
 
-fn lend_error(error: &Option<(String, Option<String>, Option<Vec<u8>>)>) -> Option<Error<'_>> {
+fn lend_error(error: &OwnedError) -> Option<Error<'_>> {
     let (condition, description, info) = error.as_ref()?;
     Some(Error { condition, description: description.as_deref(), info: info.as_deref() })
 }

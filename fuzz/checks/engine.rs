@@ -28,7 +28,7 @@ const EVENTS_MAX: usize = 1 << 20;
 pub fn check(data: &[u8]) {
     let mut script = Script { data };
     let mut driver = Driver::new(&mut script);
-    if script.byte() % 4 != 0 {
+    if !script.byte().is_multiple_of(4) {
         driver.prelude(&mut script);
     }
     while !script.data.is_empty() && !driver.over {
@@ -271,9 +271,9 @@ impl Driver {
                 self.engine.handle_timeout(self.now);
                 let _ = self.engine.poll_timeout();
             }
-            26 if script.byte() % 16 == 0 => self.engine.close(None),
+            26 if script.byte().is_multiple_of(16) => self.engine.close(None),
             26 => {}
-            _ if script.byte() % 16 == 0 => self.engine.handle_end_of_stream(self.now),
+            _ if script.byte().is_multiple_of(16) => self.engine.handle_end_of_stream(self.now),
             _ => {}
         }
         self.events();
@@ -292,7 +292,7 @@ impl Driver {
                 // The next delivery, or more of the one under way, or anything.
                 let wrong = script.wrong();
                 let first = if wrong { script.flag() } else { !self.arriving };
-                let more = script.byte() % 4 == 0;
+                let more = script.byte().is_multiple_of(4);
                 let handle = if wrong { script.handle() } else { script.byte() as u32 % 2 * 2 };
                 let handle = if first { handle } else { self.arriving_on };
                 let delivery_id = if wrong { script.number() } else { self.delivery_id };
@@ -304,7 +304,7 @@ impl Driver {
                     settled: if script.flag() { Some(script.flag()) } else { None },
                     more,
                     state: script.state(),
-                    aborted: script.byte() % 8 == 0,
+                    aborted: script.byte().is_multiple_of(8),
                     ..wire::Transfer::default()
                 };
                 if !wrong {
@@ -473,14 +473,14 @@ impl Driver {
             Event::SaslInit(_) => self.engine.sasl_outcome(true),
             Event::Attached { link, attach } => {
                 self.next += 1;
-                if self.next % 7 == 0 {
+                if self.next.is_multiple_of(7) {
                     return self.engine.refuse_link(link, &Fault::link("amqp:not-found", "fuzz"));
                 }
                 let direction = attach.direction.expect("an attach has a direction");
                 let answer = LinkAnswer {
                     sender_settle_mode: SenderSettleMode::Mixed,
                     receiver_settle_mode: ReceiverSettleMode::First,
-                    dynamic_address: Some("dynamic-1").filter(|_| self.next % 2 == 0),
+                    dynamic_address: Some("dynamic-1").filter(|_| self.next.is_multiple_of(2)),
                     max_message_size: None,
                 };
                 self.engine.accept_link(link, LinkId { index: self.next, generation: 0 }, answer);
@@ -499,7 +499,7 @@ impl Driver {
                 assert_eq!(model.session, transfer.wire.session);
                 model.granted = model.granted.checked_sub(1).expect("no transfer beyond what was granted");
                 self.next += 1;
-                if self.next % 3 != 0 {
+                if !self.next.is_multiple_of(3) {
                     let token = DeliveryId { index: self.next, generation: 0 };
                     self.engine.set_incoming_token(transfer.wire, token);
                 }
