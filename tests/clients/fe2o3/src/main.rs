@@ -157,11 +157,7 @@ fn annotations() -> Fields {
 }
 
 fn modified(failed: bool, undeliverable: Option<bool>, annotations: Option<Fields>) -> Modified {
-    Modified {
-        delivery_failed: Some(failed),
-        undeliverable_here: undeliverable,
-        message_annotations: annotations,
-    }
+    Modified { delivery_failed: Some(failed), undeliverable_here: undeliverable, message_annotations: annotations }
 }
 
 /// Each outcome comes back to the sender with all its fields.
