@@ -17,31 +17,24 @@ use std::time::Duration;
 /// Allocations and reallocations of the thread that is named as shards are.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-#[derive(Clone, Copy, PartialEq)]
-enum Whose {
-    Unknown,
-    Shard,
-    Other,
-}
-
 thread_local! {
-    static WHOSE: Cell<Whose> = const { Cell::new(Whose::Unknown) };
+    static IS_SHARD: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Counting;
 
 fn count() {
-    let whose = WHOSE.try_with(|whose| {
-        if whose.get() == Whose::Unknown {
+    let is_shard = IS_SHARD.try_with(|is_shard| {
+        if !is_shard.get() {
+            // Looked at each time, since a thread has another name until it has set its own.
             let mut name = [0u8; 16];
             // SAFETY: 16 bytes are what PR_GET_NAME writes.
             unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-            // Another name until the thread has set its own.
-            whose.set(if name.starts_with(b"shard-") { Whose::Shard } else { Whose::Unknown });
+            is_shard.set(name.starts_with(b"shard-"));
         }
-        whose.get()
+        is_shard.get()
     });
-    if whose == Ok(Whose::Shard) {
+    if is_shard == Ok(true) {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -42,9 +42,9 @@ use std::sync::Arc;
 const OUTPUT_BYTES: usize = 16 * 1024;
 const OUTPUT_RANGES: usize = 64;
 /// Output buffers that are kept for the next ones that need some.
-const OUTPUTS_KEPT_MAX: usize = 256;
-/// A buffer that grew beyond this isn't kept.
-const OUTPUT_BYTES_KEPT_MAX: usize = 2 * limits::OUTPUT_MARK_BYTES;
+const OUTPUTS_KEPT_MAX: usize = 128;
+/// A buffer that grew beyond this isn't kept, so that what is kept is 16 MiB at most.
+const OUTPUT_BYTES_KEPT_MAX: usize = limits::OUTPUT_MARK_BYTES / 2;
 
 /// Reads of fewer bytes are packed: what stays of the others keeps at most eight times its size in chunks.
 const PACKED_BYTES_MAX: usize = limits::CHUNK_BYTES / 8;
@@ -707,7 +707,7 @@ impl Dispatch {
                 self.pending.push(id);
             }
         } else if let Some(unused) = peer.engine.reclaim_output() {
-            self.outputs.push(unused);
+            self.transmitted(unused);
         }
         if self.trace {
             self.drain_trace(id);

@@ -8,6 +8,7 @@ use crate::ids::ConnectionId;
 use crate::payload::Range;
 use crate::shard::mailbox::Order;
 use crate::shard::Listener;
+use crate::telemetry::Counters;
 use crate::time::Time;
 use std::net::SocketAddr;
 
@@ -53,6 +54,9 @@ pub trait Application {
 
     /// End every connection in an orderly way; their ends show in `is_finished`.
     fn stop(&mut self, now: Time);
+
+    /// Adds what it counted itself.
+    fn count(&self, counters: &mut Counters);
 
     /// Accepting on this listener failed and rests.
     fn accept_failed(&mut self, listener: u32, errno: i32);

@@ -7,6 +7,7 @@ use crate::dispatch::Dispatch;
 use crate::engine::Transmit;
 use crate::ids::ConnectionId;
 use crate::payload::Range;
+use crate::telemetry::Counters;
 use crate::time::Time;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -123,6 +124,12 @@ impl Application for Serve {
 
     fn stop(&mut self, _: Time) {
         self.dispatch.stop();
+    }
+
+    fn count(&self, counters: &mut Counters) {
+        counters.deliveries_in = self.dispatch.deliveries_in;
+        counters.deliveries_out = self.dispatch.deliveries_out;
+        counters.reports_missed += self.reports_missed;
     }
 
     fn accept_failed(&mut self, listener: u32, errno: i32) {

@@ -284,8 +284,9 @@ impl<A: Application> Turn<A> {
                 Order::AddListener(listener) => self.add_listener(listener),
                 Order::RemoveListener { number } => self.remove_listener(number),
                 Order::ReportCounters => {
-                    self.counters.enters = self.ring.enters;
-                    let counters = Box::new(self.counters);
+                    let mut counters = Box::new(self.counters);
+                    counters.enters = self.ring.enters;
+                    self.application.count(&mut counters);
                     self.report(Report::Counters(counters));
                 }
                 Order::Stop => self.begin_stop(),

@@ -120,6 +120,8 @@ impl Application for Echo {
         }
     }
 
+    fn count(&self, _: &mut Counters) {}
+
     fn accept_failed(&mut self, _: u32, _: i32) {}
 }
 
