@@ -124,7 +124,7 @@ impl<'a> Transfer<'a> {
     }
 
     /// Writes a whole frame up to its payload, of which `payload_bytes` follow.
-    #[inline]
+    #[inline(always)]
     pub fn encode_frame(&self, out: &mut Vec<u8>, channel: u16, payload_bytes: usize) {
         let variable = self.variable_bytes();
         if variable > NARROW_BYTES_MAX {
