@@ -216,31 +216,6 @@ fn case_31_a_drain_asks_the_senders() {
     assert_eq!((flow.number(flow::DELIVERY_COUNT), flow.number(flow::LINK_CREDIT)), (10, 0), "{flow}");
 }
 
-/// A client that answers a drain from another task than the one that detaches: its answer comes behind the detach. One
-/// such flow is none of an unattached handle, a second one is.
-#[test]
-fn the_answer_to_a_drain_may_come_behind_the_detach() {
-    let router = Router::start(PLAIN);
-    let mut consumer = Raw::session(&router, "consumer");
-    let link = consumer.attach_consumer(0, "late", 10);
-    let mut producer = Raw::session(&router, "producer");
-    let sender = producer.attach_sender(0, "late");
-    producer.wait_for_limit(&sender, 1);
-    consumer.detach(&link);
-    let mut drain = producer.expect(FLOW);
-    while !drain.field(flow::DRAIN).is_true() {
-        drain = producer.expect(FLOW);
-    }
-    let limit = drain.number(flow::DELIVERY_COUNT) + drain.number(flow::LINK_CREDIT);
-    let answer = producer.session_flow(0).with(flow::HANDLE, 0u32).with(flow::DELIVERY_COUNT, limit);
-    let answer = answer.with(flow::LINK_CREDIT, 0u32).with(flow::DRAIN, true);
-    producer.send_all(&[detach_frame(0), answer.clone()]);
-    producer.expect(DETACH);
-    producer.expect_silence(Duration::from_millis(100));
-    producer.send(&answer);
-    producer.expect_error(END, END_ERROR, "amqp:session:unattached-handle");
-}
-
 /// A flow with echo gets a flow, for a link and for a session.
 #[test]
 fn echo_is_answered() {

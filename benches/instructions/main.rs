@@ -4,6 +4,7 @@
 //! what start and set-up cost drops out. A scenario is a function of N in its room's file here; what it sets up must
 //! not depend on N. One operation is named in its comment.
 
+mod credit;
 mod dispatch;
 mod engine;
 mod router;
@@ -14,7 +15,8 @@ mod wire_samples;
 /// A scenario: its name, `room/what`, and what to run N times.
 pub type Scenario = (&'static str, fn(u64));
 
-const ROOMS: &[&[Scenario]] = &[wire::SCENARIOS, engine::SCENARIOS, dispatch::SCENARIOS, router::SCENARIOS];
+const ROOMS: &[&[Scenario]] =
+    &[wire::SCENARIOS, engine::SCENARIOS, dispatch::SCENARIOS, router::SCENARIOS, credit::SCENARIOS];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();

@@ -34,11 +34,7 @@ impl Engine {
             return Ok(None);
         };
         match session.handles.get(handle) {
-            // Clients that answer from another task than the one that detaches do this.
-            None => match flow.drain && session.take_late_drain(handle) {
-                true => Ok(None),
-                false => Err(Violation::session(channel, fault::UNATTACHED_HANDLE, "flow for an unattached handle")),
-            },
+            None => Err(Violation::session(channel, fault::UNATTACHED_HANDLE, "flow for an unattached handle")),
             Some(Slot::Detached { .. }) => Ok(None),
             Some(&Slot::Link(link)) => Ok(self.on_link_flow(link, flow)),
         }

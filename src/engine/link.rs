@@ -148,7 +148,6 @@ impl Engine {
         self.names.insert(key, link);
         if let Some(session) = self.session_mut(channel) {
             session.handles.insert(attach.handle, Slot::Link(link));
-            session.take_late_drain(attach.handle);
         }
         let too_many = self.links.len() > LINKS_PER_CONNECTION_MAX;
         if too_many || attach.name.len() > LINK_NAME_BYTES_MAX {
@@ -174,18 +173,13 @@ impl Engine {
             Some(Slot::Detached { local_handle }) => session.give_local_handle(local_handle),
             Some(Slot::Link(link)) => {
                 let error = detach.error.as_ref().map(remote_error);
-                let Some(state) = self.links.get(link) else { return Ok(()) };
-                let (local_handle, drain_is_open) =
-                    (state.local_handle, state.drain && state.direction == Direction::Incoming);
+                let Some(local_handle) = self.links.get(link).map(|link| link.local_handle) else { return Ok(()) };
                 self.write_dispositions(channel);
                 self.write_unanswered_attach(link);
                 let answer = wire::Detach { handle: local_handle, closed: detach.closed, error: None };
                 self.write_frame(channel, &Performative::Detach(answer));
                 if let Some(session) = self.session_mut(channel) {
                     session.give_local_handle(local_handle);
-                    if drain_is_open {
-                        session.note_late_drain(detach.handle);
-                    }
                 }
                 self.forget_unsettled(link);
                 self.end_link(link, detach.closed, error);

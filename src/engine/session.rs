@@ -18,9 +18,6 @@ use std::collections::VecDeque;
 /// The window that we announce for what we send. We keep to the peer's incoming window, which is the one that binds.
 pub(super) const OUTGOING_WINDOW: u32 = i32::MAX as u32;
 
-/// So many answers to drains may come late.
-const LATE_DRAINS_MAX: usize = 64;
-
 /// What the peer's handle leads to.
 pub(super) enum Slot {
     Link(LinkHandle),
@@ -66,8 +63,6 @@ pub(super) struct Session {
     pub outgoing: Unsettled<Outgoing>,
 
     pub handles: Table<Slot>,
-    /// Handles that the peer detached while our drain was open: its answer may come behind the detach.
-    late_drains: Vec<u32>,
     remote_handle_max: u32,
     local_handle_next: u32,
     local_handles_free: Vec<u32>,
@@ -103,7 +98,6 @@ impl Session {
             next_delivery_id: initial_serial,
             outgoing: Unsettled::new(),
             handles: Table::new(),
-            late_drains: Vec::new(),
             remote_handle_max: begin.handle_max,
             local_handle_next: 0,
             local_handles_free: Vec::new(),
@@ -115,20 +109,6 @@ impl Session {
             room_wanted: false,
             waiting: false,
         }
-    }
-
-    /// A handle was detached before our drain was answered.
-    pub(super) fn note_late_drain(&mut self, handle: u32) {
-        if self.late_drains.len() == LATE_DRAINS_MAX {
-            self.late_drains.remove(0);
-        }
-        self.late_drains.push(handle);
-    }
-
-    /// Whether a drain's answer on an unattached handle is still due: no error then, but only once.
-    pub(super) fn take_late_drain(&mut self, handle: u32) -> bool {
-        let index = self.late_drains.iter().position(|late| *late == handle);
-        index.map(|index| self.late_drains.swap_remove(index)).is_some()
     }
 
     /// Dispositions that are noted in the role in which we say them.

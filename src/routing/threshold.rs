@@ -138,7 +138,11 @@ impl Depth {
     pub fn added(&mut self, messages: u32, bytes: u64, raise: impl FnMut(Edge)) {
         self.messages = self.messages.wrapping_add(u64::from(messages));
         self.bytes = self.bytes.wrapping_add(bytes);
-        self.look(raise);
+        if let Some(watches) = &self.watches {
+            if self.messages >= watches.messages.rise_at || self.bytes >= watches.bytes.rise_at {
+                self.cross(raise);
+            }
+        }
     }
 
     /// Deliveries are done with.
@@ -147,13 +151,8 @@ impl Depth {
         debug_assert!(self.messages >= u64::from(messages) && self.bytes >= bytes, "more went than came");
         self.messages = self.messages.wrapping_sub(u64::from(messages));
         self.bytes = self.bytes.wrapping_sub(bytes);
-        self.look(raise);
-    }
-
-    #[inline]
-    fn look(&mut self, raise: impl FnMut(Edge)) {
         if let Some(watches) = &self.watches {
-            if watches.messages.is_crossed(self.messages) || watches.bytes.is_crossed(self.bytes) {
+            if self.messages < watches.messages.fall_below || self.bytes < watches.bytes.fall_below {
                 self.cross(raise);
             }
         }

@@ -68,7 +68,11 @@ impl Consumer {
     /// What may wait in the router for this consumer, so that both hops stay busy.
     #[inline]
     pub(super) fn slack(&self, percent: u32) -> u32 {
-        let window = u64::from(self.high().min(self.capacity));
+        self.slack_of(self.high(), percent)
+    }
+
+    fn slack_of(&self, high: u32, percent: u32) -> u32 {
+        let window = u64::from(high.min(self.capacity));
         (window * u64::from(percent) / 100).min(u64::from(CONSUMER_WINDOW_MAX)) as u32
     }
 
@@ -141,26 +145,51 @@ impl Anycast {
         self.consumers.insert(Consumer::new(capacity, remote)) as u32
     }
 
-    /// Changes one and keeps the sums.
+    /// Changes one and keeps the sums. True: what the share is made of changed.
     #[inline]
-    pub(super) fn update(&mut self, slot: u32, change: impl FnOnce(&mut Consumer)) {
+    pub(super) fn update(&mut self, slot: u32, change: impl FnOnce(&mut Consumer)) -> bool {
+        let Some(consumer) = self.consumers.get_mut(slot as usize) else {
+            debug_assert!(false, "unknown consumer");
+            return false;
+        };
+        let (room, high, had_left) = (consumer.room(), consumer.high(), consumer.left);
+        change(consumer);
+        let (high_now, gone) = (consumer.high(), consumer.is_gone());
+        self.room = self.room - u64::from(room) + u64::from(consumer.room());
+        if high_now != high {
+            let percent = self.slack_percent;
+            let (slack, slack_now) = (consumer.slack_of(high, percent), consumer.slack_of(high_now, percent));
+            self.slack = self.slack - u64::from(slack) + u64::from(slack_now);
+            let sum = if consumer.remote { &mut self.high_remote } else { &mut self.high_local };
+            *sum = *sum - u64::from(high) + u64::from(high_now);
+        }
+        self.attached -= u32::from(consumer.left && !had_left);
+        if gone {
+            self.consumers.remove(slot as usize);
+        }
+        high_now != high
+    }
+
+    /// One of its credit becomes a delivery: neither its window nor its high-water changes.
+    #[inline]
+    pub(super) fn assigned(&mut self, slot: u32, settled: bool) {
         let Some(consumer) = self.consumers.get_mut(slot as usize) else {
             debug_assert!(false, "unknown consumer");
             return;
         };
-        let (room, high, slack) = (consumer.room(), consumer.high(), consumer.slack(self.slack_percent));
-        let had_left = consumer.left;
-        change(consumer);
-        self.room = self.room - u64::from(room) + u64::from(consumer.room());
-        let high_now = consumer.high();
-        if high_now != high {
-            self.slack = self.slack - u64::from(slack) + u64::from(consumer.slack(self.slack_percent));
-            let sum = if consumer.remote { &mut self.high_remote } else { &mut self.high_local };
-            *sum = *sum - u64::from(high) + u64::from(high_now);
-        }
-        if consumer.left && !had_left {
-            self.attached -= 1;
-        }
+        // Beyond the bound that a window counts to, the room stays the same.
+        let is_room = !consumer.blocked && (1..=CONSUMER_WINDOW_MAX).contains(&consumer.credit) && !consumer.left;
+        self.room -= u64::from(is_room);
+        consumer.assigned(settled);
+    }
+
+    #[inline]
+    pub(super) fn settled(&mut self, slot: u32) {
+        let Some(consumer) = self.consumers.get_mut(slot as usize) else {
+            debug_assert!(false, "unknown consumer");
+            return;
+        };
+        consumer.settled();
         if consumer.is_gone() {
             self.consumers.remove(slot as usize);
         }

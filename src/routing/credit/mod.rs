@@ -149,6 +149,7 @@ pub struct AddressCredit {
     drain_deadlines: Vec<Time>,
     drain_round: u32,
     remote_in_links: u32,
+    share: u32,
     now: Time,
 }
 
@@ -171,6 +172,7 @@ impl AddressCredit {
             drain_deadlines: Vec::new(),
             drain_round: 0,
             remote_in_links: 0,
+            share: 0,
             now: Time::ZERO,
         }
     }
@@ -184,6 +186,7 @@ impl AddressCredit {
     /// told as before until they are done with.
     pub fn sender_left(&mut self, sender: SenderSlot) {
         self.senders.leave(sender.0);
+        self.set_share();
     }
 
     /// A delivery came in: it used one credit and waits.
@@ -193,7 +196,9 @@ impl AddressCredit {
         if let Consumers::Multicast(multicast) = &mut self.consumers {
             multicast.arrived(now);
         }
-        self.senders.arrived(sender.0, self.now, self.placing());
+        if self.senders.arrived(sender.0, self.now, self.placing()) {
+            self.set_share();
+        }
     }
 
     /// A waiting delivery is assigned and unsettled; for multicast: all copies are.
@@ -267,7 +272,9 @@ impl AddressCredit {
     /// A flow: `room` is the credit that the consumer's link has now, less what was assigned to it already.
     pub fn consumer_flow(&mut self, consumer: ConsumerSlot, room: u32, now: Time) {
         self.now = self.now.max(now);
-        self.end_drain(consumer.0);
+        if self.has_drains() {
+            self.end_drain(consumer.0);
+        }
         self.update_consumer(consumer, |one| one.flow(room));
         if room > 0 {
             self.senders.moisten();
@@ -307,13 +314,21 @@ impl AddressCredit {
     #[inline]
     fn assign(&mut self, consumer: ConsumerSlot, settled: bool) {
         match &mut self.consumers {
-            Consumers::Anycast(anycast) => anycast.update(consumer.0, |one| one.assigned(settled)),
-            Consumers::Multicast(multicast) => multicast.assigned(consumer.0, settled, self.now),
+            Consumers::Anycast(anycast) => anycast.assigned(consumer.0, settled),
+            Consumers::Multicast(multicast) => {
+                multicast.assigned(consumer.0, settled, self.now);
+                self.set_share();
+            }
         }
-        if self.drains.length(DRAINING) > 0
-            && self.drains.list_of(consumer.0) == Some(DRAINING)
-            && self.consumer(consumer).is_some_and(|one| !one.blocked && one.room() == 0)
-        {
+        if self.drains.length(DRAINING) > 0 {
+            self.end_drain_if_used(consumer);
+        }
+    }
+
+    /// A draining consumer whose credit is used up needs no more.
+    fn end_drain_if_used(&mut self, consumer: ConsumerSlot) {
+        let draining = self.drains.list_of(consumer.0) == Some(DRAINING);
+        if draining && self.consumer(consumer).is_some_and(|one| !one.blocked && one.room() == 0) {
             self.end_drain(consumer.0);
             self.drains.push(DRAINED, consumer.0);
         }
@@ -322,21 +337,28 @@ impl AddressCredit {
     /// One of its deliveries is settled.
     #[inline]
     pub fn consumer_settled(&mut self, consumer: ConsumerSlot) {
-        self.update_consumer(consumer, Consumer::settled);
+        match &mut self.consumers {
+            Consumers::Anycast(anycast) => anycast.settled(consumer.0),
+            Consumers::Multicast(multicast) => multicast.update(consumer.0, self.now, Consumer::settled),
+        }
     }
 
     /// One of its deliveries is taken back, not sent at all.
     pub fn consumer_unassigned(&mut self, consumer: ConsumerSlot) {
         match &mut self.consumers {
-            Consumers::Anycast(anycast) => anycast.update(consumer.0, Consumer::unassigned),
+            Consumers::Anycast(anycast) => {
+                anycast.update(consumer.0, Consumer::unassigned);
+            }
             Consumers::Multicast(multicast) => multicast.unassigned(consumer.0, self.now),
         }
+        self.set_share();
     }
 
     /// Multicast: a copy that waits for it won't be assigned: settled without room, or aborted.
     pub fn consumer_missed(&mut self, consumer: ConsumerSlot) {
         if let Consumers::Multicast(multicast) = &mut self.consumers {
             multicast.missed(consumer.0, self.now);
+            self.set_share();
         }
     }
 
@@ -368,14 +390,26 @@ impl AddressCredit {
     /// How many senders other routers have, that share what the consumers can take.
     pub fn remote_in_links_changed(&mut self, in_links: u32) {
         self.remote_in_links = in_links;
+        self.set_share();
     }
 
     #[inline]
     fn update_consumer(&mut self, consumer: ConsumerSlot, change: impl FnOnce(&mut Consumer)) {
-        match &mut self.consumers {
+        let changed = match &mut self.consumers {
             Consumers::Anycast(anycast) => anycast.update(consumer.0, change),
-            Consumers::Multicast(multicast) => multicast.update(consumer.0, self.now, change),
+            Consumers::Multicast(multicast) => {
+                multicast.update(consumer.0, self.now, change);
+                true
+            }
+        };
+        if changed {
+            self.set_share();
         }
+    }
+
+    #[inline]
+    fn has_drains(&self) -> bool {
+        self.drains.length(DRAINING) + self.drains.length(DRAINED) > 0
     }
 
     /// A drain is over, or its consumer changed its mind.
@@ -394,7 +428,9 @@ impl AddressCredit {
         self.now = self.now.max(now);
         if self.settings.flow_control == FlowControl::Share {
             let placing = self.placing();
-            self.senders.review(self.now, placing);
+            if self.senders.review(self.now, placing) {
+                self.set_share();
+            }
         }
         while let Some(slot) = self.drains.first(DRAINING) {
             if self.drain_deadlines[slot as usize] > self.now {
@@ -423,13 +459,22 @@ impl AddressCredit {
             Consumers::Anycast(anycast) => anycast.set_slack_percent(percent),
             Consumers::Multicast(multicast) => multicast.set_slack_percent(percent),
         }
+        self.set_share();
     }
 }
 
 /// Outputs.
 impl AddressCredit {
     /// The next thing to tell a sender; to be polled until there is none.
+    #[inline]
     pub fn poll_grant(&mut self) -> Option<Grant> {
+        if self.senders.is_content() {
+            return None;
+        }
+        self.next_grant()
+    }
+
+    fn next_grant(&mut self) -> Option<Grant> {
         let granted = match self.settings.flow_control {
             _ if !self.has_window() => None,
             FlowControl::Share => self.next_by_share(),
@@ -539,7 +584,11 @@ impl AddressCredit {
     pub fn poll_set_aside(&mut self) -> Option<ConsumerSlot> {
         match &mut self.consumers {
             Consumers::Anycast(_) => None,
-            Consumers::Multicast(multicast) => multicast.poll_set_aside(self.now).map(ConsumerSlot),
+            Consumers::Multicast(multicast) => {
+                let slot = multicast.poll_set_aside(self.now)?;
+                self.set_share();
+                Some(ConsumerSlot(slot))
+            }
         }
     }
 }
@@ -549,6 +598,15 @@ impl AddressCredit {
     /// What each sender that sends may have in the router: `targetInCredit`.
     #[inline]
     pub fn share(&self) -> u32 {
+        self.share
+    }
+
+    /// To be called when what it is made of has changed.
+    fn set_share(&mut self) {
+        self.share = self.share_now();
+    }
+
+    fn share_now(&self) -> u32 {
         if !self.has_window() {
             return 0;
         }
@@ -594,7 +652,7 @@ impl AddressCredit {
 
     #[inline]
     fn placing(&self) -> Placing {
-        Placing { share: self.share(), by_capacity: self.settings.flow_control == FlowControl::Capacity }
+        Placing { share: self.share, by_capacity: self.settings.flow_control == FlowControl::Capacity }
     }
 
     fn consumer(&self, consumer: ConsumerSlot) -> Option<&Consumer> {
@@ -689,6 +747,7 @@ impl AddressCredit {
     /// For tests and the simulator: everything that is kept is what it stands for. O(links).
     pub fn check_invariants(&self) {
         self.senders.check_invariants(self.placing());
+        assert_eq!(self.share, self.share_now());
         match &self.consumers {
             Consumers::Anycast(anycast) => anycast.check_invariants(),
             Consumers::Multicast(multicast) => multicast.check_invariants(),

@@ -232,71 +232,116 @@ impl Senders {
     }
 
     fn schedule_review(&mut self, slot: u32, now: Time) {
-        if self.reviews.list_of(slot).is_none() {
-            if let Some(sender) = self.senders.get_mut(slot as usize) {
-                sender.low = sender.unused;
-                sender.review_at = now + REVIEW_PERIOD;
-                self.reviews.push(0, slot);
-            }
+        if self.reviews.list_of(slot).is_some() {
+            return;
+        }
+        if let Some(sender) = self.senders.get_mut(slot as usize) {
+            sender.low = sender.unused;
+            sender.review_at = now + REVIEW_PERIOD;
+            self.reviews.push(0, slot);
         }
     }
 
+    /// One that uses and fills what it holds: what it holds in all and its window stay the same, so its place does,
+    /// but where it has no spare credit any more, or nothing unused. True: it wasn't active and is now.
     #[inline]
-    pub(super) fn arrived(&mut self, slot: u32, now: Time, placing: Placing) {
-        let mut activated = false;
+    pub(super) fn arrived(&mut self, slot: u32, now: Time, placing: Placing) -> bool {
+        let Some(sender) = self.senders.get_mut(slot as usize) else {
+            debug_assert!(false, "unknown sender");
+            return false;
+        };
+        debug_assert!(sender.unused > 0 || sender.anonymous, "a delivery without credit");
+        self.waiting += 1;
+        sender.waiting = sender.waiting.saturating_add(1);
+        if sender.anonymous || sender.left {
+            return false;
+        }
+        let (counted, spare) = (sender.counted(), sender.spare);
+        sender.set_unused(sender.unused.saturating_sub(1));
+        self.counted -= u64::from(counted - sender.counted());
+        sender.used = true;
+        let activated = !sender.active;
+        let since = *sender.burst_since.get_or_insert(now);
+        if sender.unused == 0 || spare > 0 {
+            self.used_last_or_spare(slot, now, since, placing);
+        }
+        if activated {
+            self.activate(slot, now);
+        }
+        activated
+    }
+
+    /// It has nothing unused any more, or less that is spare.
+    fn used_last_or_spare(&mut self, slot: u32, now: Time, since: Time, placing: Placing) {
         self.update(slot, placing, |sender| {
-            debug_assert!(sender.unused > 0 || sender.anonymous, "a delivery without credit");
-            sender.set_unused(sender.unused.saturating_sub(1));
-            sender.waiting = sender.waiting.saturating_add(1);
-            if sender.anonymous {
+            if sender.unused > 0 {
                 return;
             }
-            sender.used = true;
-            sender.asked &= sender.unused > 0;
-            activated = !sender.active;
-            sender.active = true;
-            let since = *sender.burst_since.get_or_insert(now);
-            if sender.unused == 0 {
-                sender.exhausted = true;
-                sender.exhausted_now = true;
-                if std::mem::take(&mut sender.at_limit) && now.since(since) <= BURST {
-                    sender.limit = sender.limit.saturating_mul(2).min(sender.capacity.max(1));
-                }
+            sender.asked = false;
+            sender.exhausted = true;
+            sender.exhausted_now = true;
+            if std::mem::take(&mut sender.at_limit) && now.since(since) <= BURST {
+                sender.limit = sender.limit.saturating_mul(2).min(sender.capacity.max(1));
             }
         });
-        if activated {
-            self.active += 1;
-            self.schedule_review(slot, now);
-        }
-        if self.asks.list_of(slot).is_some() && self.get(slot).is_some_and(|sender| sender.unused == 0) {
+        if self.get(slot).is_some_and(|sender| sender.unused == 0) {
             self.asks.remove(slot);
+        }
+    }
+
+    fn activate(&mut self, slot: u32, now: Time) {
+        if let Some(sender) = self.senders.get_mut(slot as usize) {
+            sender.active = true;
+            self.active += 1;
+        }
+        self.schedule_review(slot, now);
+    }
+
+    /// A delivery stops waiting: it holds less. In a list already, it stays where it is, unless it has nothing now.
+    #[inline]
+    fn stop_waiting(&mut self, slot: u32, assigned: bool, placing: Placing) {
+        let Some(sender) = self.senders.get_mut(slot as usize) else {
+            debug_assert!(false, "unknown sender");
+            return;
+        };
+        debug_assert!(sender.waiting > 0);
+        self.waiting -= u64::from(sender.waiting > 0);
+        sender.waiting = sender.waiting.saturating_sub(1);
+        sender.unsettled = sender.unsettled.saturating_add(u32::from(assigned));
+        if sender.held() == 0 {
+            self.update(slot, placing, |_| ());
+        } else if self.needs.list_of(slot).is_none() && !sender.left && !sender.anonymous {
+            if let Some(list) = Self::need_of(sender, placing, None) {
+                self.needs.push(list, slot);
+            }
         }
     }
 
     #[inline]
     pub(super) fn assigned(&mut self, slot: u32, placing: Placing) {
-        self.update(slot, placing, |sender| {
-            debug_assert!(sender.waiting > 0);
-            sender.waiting = sender.waiting.saturating_sub(1);
-            sender.unsettled = sender.unsettled.saturating_add(1);
-        });
+        self.stop_waiting(slot, true, placing);
     }
 
     /// A waiting delivery is done with.
     #[inline]
     pub(super) fn left_waiting(&mut self, slot: u32, placing: Placing) {
-        self.update(slot, placing, |sender| {
-            debug_assert!(sender.waiting > 0);
-            sender.waiting = sender.waiting.saturating_sub(1);
-        });
+        self.stop_waiting(slot, false, placing);
     }
 
+    /// Its window is smaller: it may be below the share now.
     #[inline]
     pub(super) fn settled(&mut self, slot: u32, placing: Placing) {
-        self.update(slot, placing, |sender| {
-            debug_assert!(sender.unsettled > 0);
-            sender.unsettled = sender.unsettled.saturating_sub(1);
-        });
+        let Some(sender) = self.senders.get_mut(slot as usize) else {
+            debug_assert!(false, "unknown sender");
+            return;
+        };
+        debug_assert!(sender.unsettled > 0);
+        sender.unsettled = sender.unsettled.saturating_sub(1);
+        match self.needs.list_of(slot) {
+            Some(need::STARVED | need::BELOW | need::DRY) => {}
+            _ if sender.spare > 0 && !placing.by_capacity => {}
+            _ => self.update(slot, placing, |_| ()),
+        }
     }
 
     pub(super) fn unassigned(&mut self, slot: u32, placing: Placing) {
@@ -327,28 +372,40 @@ impl Senders {
     /// Grants, and puts it behind the others of its list.
     #[inline]
     pub(super) fn grant(&mut self, slot: u32, add: u32, now: Time, placing: Placing) {
-        self.needs.remove(slot);
-        self.update(slot, placing, |sender| {
-            sender.unused = sender.unused.saturating_add(add);
-            if sender.held() >= sender.limit {
-                sender.at_limit = true;
-                sender.burst_since = None;
-            }
-        });
-        if !placing.by_capacity {
+        let Some(sender) = self.senders.get_mut(slot as usize) else { return };
+        let counted = sender.counted();
+        sender.unused = sender.unused.saturating_add(add);
+        if sender.held() >= sender.limit {
+            sender.at_limit = true;
+            sender.burst_since = None;
+        }
+        self.counted += u64::from(sender.counted() - counted);
+        match Self::need_of(sender, placing, None) {
+            Some(list) => self.needs.push(list, slot),
+            None => self.needs.remove(slot),
+        }
+        if !placing.by_capacity && self.reviews.list_of(slot).is_none() {
             self.schedule_review(slot, now);
         }
     }
 
-    /// Looks at those whose time has come.
-    pub(super) fn review(&mut self, now: Time, placing: Placing) {
+    /// Nobody needs more, and nobody is to be asked.
+    #[inline]
+    pub(super) fn is_content(&self) -> bool {
+        let of = |list| self.needs.length(list);
+        of(need::STARVED) + of(need::BELOW) + of(need::REST) + self.asks.length(ask::PENDING) == 0
+    }
+
+    /// Looks at those whose time has come. True: the number of active ones changed.
+    pub(super) fn review(&mut self, now: Time, placing: Placing) -> bool {
+        let active = self.active;
         while let Some(slot) = self.reviews.first(0) {
-            let Some(sender) = self.senders.get(slot as usize) else { return };
-            if sender.review_at > now {
-                return;
+            if self.get(slot).is_none_or(|sender| sender.review_at > now) {
+                break;
             }
             self.review_one(slot, now, placing);
         }
+        active != self.active
     }
 
     fn review_one(&mut self, slot: u32, now: Time, placing: Placing) {

@@ -207,3 +207,115 @@ fn all_is_zero_when_all_are_gone() {
     assert_eq!((credit.waiting(), credit.share(), credit.budget()), (0, 0, 0));
     credit.check_invariants();
 }
+
+/// A multicast consumer as anybody would write it down.
+#[derive(Clone, Default)]
+struct Copying {
+    slot: u32,
+    credit: u32,
+    blocked: bool,
+    waiting: u32,
+    unsettled: u32,
+    active: bool,
+}
+
+impl Copying {
+    fn room(&self) -> u32 {
+        if self.blocked {
+            0
+        } else {
+            self.credit
+        }
+    }
+
+    fn activate(&mut self) {
+        if !self.active && self.room() > 0 {
+            self.active = true;
+            self.waiting = 0;
+        }
+    }
+}
+
+#[test]
+fn multicast_agrees_with_a_model_that_scans() {
+    for seed in 1..=50u64 {
+        let mut state = seed << 32 | 0x9e37_79b9;
+        let mut random = move |bound: u32| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            ((state >> 32) * u64::from(bound) >> 32) as u32
+        };
+        let mut credit =
+            AddressCredit::new(CreditSettings { multicast: true, slack_percent: 0, ..CreditSettings::default() });
+        let mut model: Vec<Copying> = Vec::new();
+        for step in 0..2_000u64 {
+            let now = at(step);
+            let index = random(8) as usize;
+            if model.len() <= index {
+                model.push(Copying { slot: credit.consumer_joined(250).0, ..Copying::default() });
+                continue;
+            }
+            let one = &mut model[index];
+            let slot = ConsumerSlot(one.slot);
+            match random(9) {
+                0 | 1 => {
+                    credit.arrived(SenderSlot::ANONYMOUS, now);
+                    credit.abandoned(SenderSlot::ANONYMOUS);
+                    model.iter_mut().filter(|one| one.active).for_each(|one| one.waiting += 1);
+                }
+                2 | 3 if one.active && one.waiting > 0 && one.room() > 0 => {
+                    credit.consumer_assigned(slot);
+                    (one.credit, one.waiting, one.unsettled) = (one.credit - 1, one.waiting - 1, one.unsettled + 1);
+                }
+                4 if one.active && one.waiting > 0 => {
+                    credit.consumer_missed(slot);
+                    one.waiting -= 1;
+                }
+                5 if one.unsettled > 0 => {
+                    credit.consumer_settled(slot);
+                    one.unsettled -= 1;
+                }
+                6 => {
+                    one.credit = random(30);
+                    credit.consumer_flow(slot, one.credit, now);
+                    one.activate();
+                }
+                7 => {
+                    one.blocked = random(2) == 0;
+                    if one.blocked {
+                        credit.consumer_blocked(slot);
+                    } else {
+                        credit.consumer_unblocked(slot);
+                    }
+                    one.activate();
+                }
+                8 if random(4) == 0 => {
+                    credit.consumer_left(slot);
+                    for _ in 0..one.unsettled {
+                        credit.consumer_settled(slot);
+                    }
+                    model.swap_remove(index);
+                }
+                _ => credit.tick(now),
+            }
+            while let Some(slot) = credit.poll_set_aside() {
+                let one = model.iter_mut().find(|one| one.slot == slot.0).unwrap();
+                assert!(one.active && one.waiting > 0 && one.room() == 0);
+                (one.active, one.waiting) = (false, 0);
+            }
+            credit.check_invariants();
+            let active = model.iter().filter(|one| one.active);
+            let least = active.map(|one| i64::from(one.room()) - i64::from(one.waiting)).min().unwrap_or(0);
+            assert_eq!(credit.budget(), least, "seed {seed}, step {step}");
+            for one in &model {
+                assert_eq!(credit.is_active(ConsumerSlot(one.slot)), one.active);
+            }
+        }
+        model.iter().for_each(|one| {
+            credit.consumer_left(ConsumerSlot(one.slot));
+            (0..one.unsettled).for_each(|_| credit.consumer_settled(ConsumerSlot(one.slot)));
+        });
+        assert!(credit.is_empty());
+    }
+}

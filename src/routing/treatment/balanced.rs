@@ -119,6 +119,8 @@ pub struct Balanced {
     /// Local consumers with room, by what is unsettled there.
     buckets: Lists,
     filled: Bitmap,
+    /// The smallest value of a local consumer with room.
+    lowest: Option<u32>,
     remotes: Slab<Remote>,
     /// Remotes with room by value; among equals the one that came to it first.
     order: Vec<u32>,
@@ -136,6 +138,7 @@ impl Balanced {
             locals: Slab::new(),
             buckets: Lists::new(1),
             filled: Bitmap::default(),
+            lowest: None,
             remotes: Slab::new(),
             order: Vec::new(),
         }
@@ -144,7 +147,7 @@ impl Balanced {
     /// Who gets a message of this origin. None: nobody has room, it waits.
     #[inline]
     pub fn choose(&self, origin: Origin) -> Option<Choice> {
-        let local = self.filled.first().and_then(|value| Some((value, self.buckets.first(value as usize)?)));
+        let local = self.lowest.and_then(|value| Some((value, self.buckets.first(value as usize)?)));
         let remote = self.order.iter().find_map(|&slot| {
             let remote = &self.remotes[slot as usize];
             remote.origins.contains(origin).then_some((remote.value(), slot))
@@ -216,18 +219,24 @@ impl Balanced {
         if before.room == now.room && (before.unsettled == now.unsettled || !now.room) {
             return;
         }
-        if before.room {
-            self.buckets.remove(slot.0);
-            if self.buckets.length(before.unsettled as usize) == 0 {
-                self.filled.clear(before.unsettled);
-            }
-        }
         if now.room {
             self.buckets.reserve_lists(now.unsettled as usize + 1);
-            if self.buckets.length(now.unsettled as usize) == 0 {
+            self.buckets.push(now.unsettled as usize, slot.0);
+            if self.buckets.length(now.unsettled as usize) == 1 {
                 self.filled.set(now.unsettled);
             }
-            self.buckets.push(now.unsettled as usize, slot.0);
+            self.lowest = Some(self.lowest.map_or(now.unsettled, |lowest| lowest.min(now.unsettled)));
+        } else {
+            self.buckets.remove(slot.0);
+        }
+        if before.room && self.buckets.length(before.unsettled as usize) == 0 {
+            self.filled.clear(before.unsettled);
+            if self.lowest == Some(before.unsettled) {
+                // Assigned one: the others have at least as many as it has now.
+                let next = Some(before.unsettled.saturating_add(1));
+                let follows = now.room && now.unsettled > before.unsettled;
+                self.lowest = if follows { next } else { self.filled.first() };
+            }
         }
     }
 }
@@ -296,75 +305,46 @@ impl Balanced {
     }
 }
 
-/// Which numbers are in a set, with the smallest found in as many steps as there are levels of 64.
+/// Which numbers are in a set: a bit a number, and above a bit for each word of those that isn't zero. The smallest is
+/// found in as many steps as there are upper words, one for 4096 numbers.
 #[derive(Default)]
 struct Bitmap {
-    /// Level 0 has a bit a number; each level above a bit for a word of the one below that isn't zero.
-    levels: Vec<Vec<u64>>,
+    words: Vec<u64>,
+    upper: Vec<u64>,
 }
 
 impl Bitmap {
     #[inline]
     fn first(&self) -> Option<u32> {
-        let mut position = 0;
-        for level in self.levels.iter().rev() {
-            let word = *level.get(position)?;
-            if word == 0 {
-                return None;
-            }
-            position = position * 64 + word.trailing_zeros() as usize;
-        }
-        (!self.levels.is_empty()).then_some(position as u32)
+        let (at, upper) = self.upper.iter().enumerate().find(|(_, word)| **word != 0)?;
+        let at = at * 64 + upper.trailing_zeros() as usize;
+        let word = self.words.get(at)?;
+        Some((at * 64) as u32 + word.trailing_zeros())
     }
 
     #[inline]
     fn set(&mut self, number: u32) {
-        let mut position = number as usize;
-        if self.levels.first().is_none_or(|words| words.len() <= position / 64) {
-            self.grow(position / 64 + 1);
+        let at = number as usize / 64;
+        if self.words.len() <= at {
+            self.grow(at);
         }
-        for level in &mut self.levels {
-            let word = &mut level[position / 64];
-            let was_empty = *word == 0;
-            *word |= 1 << (position % 64);
-            if !was_empty {
-                return;
-            }
-            position /= 64;
-        }
+        self.words[at] |= 1 << (number % 64);
+        self.upper[at / 64] |= 1 << (at % 64);
     }
 
     #[inline]
     fn clear(&mut self, number: u32) {
-        let mut position = number as usize;
-        for level in &mut self.levels {
-            let Some(word) = level.get_mut(position / 64) else { return };
-            *word &= !(1 << (position % 64));
-            if *word != 0 {
-                return;
-            }
-            position /= 64;
+        let at = number as usize / 64;
+        self.words[at] &= !(1 << (number % 64));
+        if self.words[at] == 0 {
+            self.upper[at / 64] &= !(1 << (at % 64));
         }
     }
 
-    /// Has so many words at level 0, and one on top. Rare: only when a value is larger than any before.
-    fn grow(&mut self, words: usize) {
-        let mut words = words.next_power_of_two();
-        let mut numbers = Vec::new();
-        for (index, word) in self.levels.first().into_iter().flatten().enumerate() {
-            numbers.extend((0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| index as u32 * 64 + bit));
-        }
-        self.levels.clear();
-        loop {
-            self.levels.push(vec![0; words]);
-            if words == 1 {
-                break;
-            }
-            words = words.div_ceil(64);
-        }
-        for number in numbers {
-            self.set(number);
-        }
+    #[cold]
+    fn grow(&mut self, at: usize) {
+        self.words.resize((at + 1).next_power_of_two(), 0);
+        self.upper.resize(self.words.len().div_ceil(64), 0);
     }
 }
 
