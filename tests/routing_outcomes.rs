@@ -172,3 +172,22 @@ fn words_on_deliveries_that_are_gone_do_nothing() {
     bench.router.payload_sent(delivery, 1, true, bench.now);
     assert_eq!(bench.take(), []);
 }
+
+#[test]
+fn a_sender_that_settles_with_a_later_frame_settles_for_its_consumer() {
+    let mut bench = Bench::default();
+    let connection = bench.connect(10);
+    let second = Modes(SenderSettleMode::Mixed, ReceiverSettleMode::Second);
+    let consumer = bench.consumer(connection, "q", 10);
+    let sender = bench.attach(connection, Direction::Incoming, &node("q"), second).unwrap().link;
+    let stream = bench.begin(sender, 0, false, &"x".repeat(ringway::limits::STREAM_BYTES_MIN));
+    bench.take();
+    bench.dispose(0, Some(State::ACCEPTED), false);
+    assert_eq!(bench.take(), [Out::Told(0, Some(StateKind::Accepted), false)]);
+    bench.router.delivery_more(stream, Default::default(), true, true, bench.now);
+    assert_eq!(bench.take(), [Out::More(consumer, String::new(), true), Out::ToldConsumer(0, None, true)]);
+    bench.router.payload_sent(stream, 0, true, bench.now);
+    bench.take();
+    assert_eq!(bench.router.deliveries_len(), 0);
+    bench.close_all(&[connection]);
+}

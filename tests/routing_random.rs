@@ -675,7 +675,11 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-fn run(settings: impl Fn() -> RouterSettings) {
+fn run(flow_control: FlowControl, credit_slack_percent: u32) {
+    // Short enough for it to happen within a life.
+    let multicast_stall = Duration::from_millis(50);
+    let settings = || RouterSettings { flow_control, credit_slack_percent, multicast_stall, ..settings() };
+
     let mut delivered = 0;
     for seed in seeds() {
         let one = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(seed, 1_000, settings())));
@@ -690,15 +694,15 @@ fn run(settings: impl Fn() -> RouterSettings) {
 
 #[test]
 fn by_capacity() {
-    run(|| RouterSettings { flow_control: FlowControl::Capacity, ..settings() });
+    run(FlowControl::Capacity, 100);
 }
 
 #[test]
 fn by_share() {
-    run(|| RouterSettings { flow_control: FlowControl::Share, ..settings() });
+    run(FlowControl::Share, 100);
 }
 
 #[test]
 fn by_share_without_slack() {
-    run(|| RouterSettings { flow_control: FlowControl::Share, credit_slack_percent: 0, ..settings() });
+    run(FlowControl::Share, 0);
 }

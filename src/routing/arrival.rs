@@ -9,7 +9,7 @@ use crate::routing::attach::is_events;
 use crate::routing::credit::SenderSlot;
 use crate::routing::delivery::{By, Kind, Slot, Stage};
 use crate::routing::delivery::{
-    BUFFERED, COMPLETE, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, PRESETTLED, SENDING, SETTLED,
+    BUFFERED, COMPLETE, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, OUT_WIRE, PRESETTLED, SENDING, SETTLED,
 };
 use crate::routing::name::{self, Class};
 use crate::routing::output::Output;
@@ -209,9 +209,10 @@ impl Router {
         let bytes = payload.len();
         record.bytes += bytes as u64;
         record.unreleased += bytes as u32;
-        if settled {
+        // As a disposition of the sender's would: a consumer that has told its outcome waits for it.
+        let settles = settled && record.take(OPEN);
+        if settles {
             record.set(SETTLED);
-            record.clear(OPEN);
         }
         if complete {
             record.set(COMPLETE);
@@ -231,7 +232,12 @@ impl Router {
             }
             (Stage::Waiting, _) => record.payload.append(payload),
             (Stage::Assigned, Kind::Message) => self.copies_more(slot, payload, complete),
-            (Stage::Assigned, _) => self.send_more(slot, payload, complete),
+            (Stage::Assigned, _) => {
+                self.send_more(slot, payload, complete);
+                if settles && self.deliveries[slot].is(OUT_WIRE) {
+                    self.tell_consumer(slot, None, true);
+                }
+            }
         }
     }
 
