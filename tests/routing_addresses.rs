@@ -232,3 +232,26 @@ fn attach_and_detach_leave_nothing() {
     assert_eq!((bench.router.links_len(), bench.router.addresses_len()), (0, 0));
     bench.close_all(&[connection]);
 }
+
+#[test]
+fn figures_of_addresses_and_links_are_there_to_look_at() {
+    let mut bench = Bench::default();
+    let connection = bench.connect(10);
+    let consumer = bench.consumer(connection, "q", 1);
+    let sender = bench.sender(connection, "q");
+    bench.take();
+    bench.send(sender, 0, false, "abc");
+    bench.send(sender, 1, false, "de");
+    bench.take();
+    let (_, address) = bench.router.address_views().next().expect("an address");
+    assert_eq!((address.name(), address.senders(), address.consumers()), ("q", 1, 1));
+    assert_eq!((address.depth_messages(), address.depth_bytes(), address.waiting()), (2, 5, 1));
+    assert_eq!(bench.router.link_views().count(), 2);
+    let view = bench.router.link_view(sender).expect("the sender");
+    assert_eq!((view.direction(), view.unsettled(), view.credit_available()), (Direction::Incoming, 2, 8));
+    assert_eq!((view.credit_window(), view.address().map(|address| address.name())), (Some(10), Some("q")));
+    let view = bench.router.link_view(consumer).expect("the consumer");
+    assert_eq!((view.unsettled(), view.credit_available(), view.credit_window()), (1, 0, None));
+    assert_eq!((view.counters().deliveries, bench.router.totals().deliveries), (1, 2));
+    bench.close_all(&[connection]);
+}

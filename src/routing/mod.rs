@@ -39,6 +39,7 @@ mod rules;
 mod settings;
 mod settle;
 mod table;
+mod views;
 
 pub use counters::Counters;
 pub use name::normalise;
@@ -46,3 +47,4 @@ pub use router::{Arrival, Attach, Attached, Router};
 pub use rules::{AddressRules, RuleError};
 pub use settings::{AddressAttributes, AddressMatch, AddressRule, FlowControl, Marks, RouterSettings, Treatment};
 pub use threshold::{Edge, EdgeOutbox, Unit};
+pub use views::{AddressView, LinkView};

@@ -11,14 +11,13 @@ use crate::payload::{Packer, Payload, Pool};
 use crate::routing::address::Address;
 use crate::routing::connection::Connections;
 use crate::routing::counters::Counters;
-use crate::routing::credit::AddressCredit;
 use crate::routing::delivery::Deliveries;
 use crate::routing::link::Link;
 use crate::routing::name::TemporaryNames;
 use crate::routing::output::Output;
 use crate::routing::settings::RouterSettings;
 use crate::routing::table::AddressTable;
-use crate::routing::threshold::{Depth, Edge, EdgeOutbox};
+use crate::routing::threshold::{Edge, EdgeOutbox};
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -152,27 +151,6 @@ impl Router {
     /// What became of all deliveries since the start.
     pub fn totals(&self) -> &Counters {
         &self.totals
-    }
-
-    /// A sender's `creditWindow`: unused, waiting and unsettled. Of an anonymous one: unused and waiting.
-    pub fn credit_window(&self, link: LinkId) -> Option<u32> {
-        let link = self.links.get(link)?;
-        let sender = link.sender()?;
-        match &sender.fixed {
-            Some(fixed) => Some(fixed.unused().saturating_add(fixed.waiting())),
-            None => Some(self.addresses.get(link.address?)?.credit.credit_window(sender.slot)),
-        }
-    }
-
-    pub fn link_counters(&self, link: LinkId) -> Option<&Counters> {
-        self.links.get(link).map(|link| &link.counters)
-    }
-
-    /// An address by the name that a peer would use.
-    pub fn address(&self, text: &str) -> Option<AddressView<'_>> {
-        let name = super::name::parse(text, &self.settings.router_id)?;
-        let address = self.addresses.get(self.table.find(name)?)?;
-        Some(AddressView { address })
     }
 
     /// Addresses that somebody uses.
@@ -320,48 +298,5 @@ impl Router {
         if self.connections.is_open(connection) {
             self.outputs.push_back(Output::PayloadReleased { connection, session, bytes });
         }
-    }
-}
-
-/// Figures of an address.
-pub struct AddressView<'a> {
-    address: &'a Address,
-}
-
-impl AddressView<'_> {
-    pub fn treatment(&self) -> super::Treatment {
-        self.address.treatment
-    }
-    pub fn senders(&self) -> usize {
-        self.address.senders.len()
-    }
-    pub fn consumers(&self) -> usize {
-        self.address.consumers.len()
-    }
-    /// What the configuration says of it.
-    pub fn attributes(&self) -> &super::AddressAttributes {
-        &self.address.attributes
-    }
-    /// Deliveries in the router: waiting and unsettled, a multicast message once a copy.
-    pub fn depth_messages(&self) -> u64 {
-        self.address.depth.messages()
-    }
-    pub fn depth_bytes(&self) -> u64 {
-        self.address.depth.bytes()
-    }
-    /// Of these, the ones that no consumer had room for.
-    pub fn waiting(&self) -> u32 {
-        self.address.waiting.len
-    }
-    pub fn counters(&self) -> &Counters {
-        &self.address.counters
-    }
-    /// Shares, windows and links, as management shows them.
-    pub fn credit(&self) -> &AddressCredit {
-        &self.address.credit
-    }
-    /// Marks and edges, as management shows them.
-    pub fn depth(&self) -> &Depth {
-        &self.address.depth
     }
 }
