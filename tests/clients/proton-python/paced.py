@@ -1,0 +1,55 @@
+#!/usr/bin/python3
+"""A consumer that takes a fixed time for each message.
+
+usage: paced.py amqp://HOST:PORT ADDRESS MICROSECONDS WINDOW SECONDS
+Ends when a message says 'end', or after SECONDS. Prints a line of JSON: how many it took, in how long, and whether
+their numbers rose by one each and by more than none each."""
+import json
+import sys
+import time
+
+from proton.handlers import MessagingHandler
+from proton.reactor import Container
+
+URL, ADDRESS = sys.argv[1:3]
+SERVICE, WINDOW, SECONDS = int(sys.argv[3]) / 1e6, int(sys.argv[4]), float(sys.argv[5])
+
+
+class Paced(MessagingHandler):
+    def __init__(self):
+        super().__init__(prefetch=WINDOW)
+        self.taken = 0
+        self.last = -1
+        self.gapless = self.rising = True
+        self.first_at = self.free_at = None
+
+    def on_start(self, event):
+        self.connection = event.container.connect(URL, reconnect=False, allowed_mechs='ANONYMOUS')
+        event.container.create_receiver(self.connection, ADDRESS)
+        event.container.schedule(SECONDS, self)
+
+    def on_timer_task(self, event):
+        self.connection.close()
+
+    def on_message(self, event):
+        now = time.monotonic()
+        if self.first_at is None:
+            self.first_at = self.free_at = now
+        # Absolute times, so that the client's own overhead is part of the service time.
+        self.free_at = max(self.free_at, now - SERVICE) + SERVICE
+        if self.free_at > now:
+            time.sleep(self.free_at - now)
+        if event.message.body == 'end':
+            self.connection.close()
+            return
+        number = event.message.body
+        self.gapless &= number == self.last + 1
+        self.rising &= number > self.last
+        self.last = number
+        self.taken += 1
+
+
+paced = Paced()
+Container(paced).run()
+seconds = time.monotonic() - paced.first_at if paced.first_at else 0
+print(json.dumps({'taken': paced.taken, 'seconds': seconds, 'gapless': paced.gapless, 'rising': paced.rising}))
