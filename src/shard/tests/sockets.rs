@@ -1,6 +1,9 @@
 use super::echo::{Manner, Running};
+use crate::engine;
+use crate::shard::{Listener, Order};
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -151,4 +154,27 @@ fn echoes_after_greeting(mut stream: TcpStream) {
     let mut greeting = vec![0; 1000];
     stream.read_exact(&mut greeting).unwrap();
     echoes(stream, 10_000);
+}
+
+#[test]
+fn listeners_come_and_go_while_their_connections_stay() {
+    let running = Running::start(Manner::default());
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let engine = Arc::new(engine::Settings::default());
+    let listener = Listener { number: 5, socket, link_capacity: 1, engine };
+    assert!(running.mailbox.order(Order::AddListener(listener)).is_ok());
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    echoes(stream.try_clone().unwrap(), 1000);
+
+    assert!(running.mailbox.order(Order::RemoveListener { number: 5 }).is_ok());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while TcpStream::connect(address).is_ok() {
+        assert!(Instant::now() < deadline, "the removed listener still listens");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    echoes(stream, 1000);
+    echoes(running.connect(), 1000);
+    running.stop();
 }
