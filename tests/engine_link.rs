@@ -421,6 +421,21 @@ fn a_drain_sends_what_is_there_first() {
     assert!(matches!(frames[1].performative(), Performative::Flow(Flow { delivery_count: Some(7), .. })));
 }
 
+/// The answer to a drain says what was given back, not what is left: by the time it is heard there may be a new grant.
+#[test]
+fn credit_used_up_under_a_drain_is_not_returned() {
+    let (mut pair, link) = Pair::with_sender(Settings::default(), 1);
+    pair.engine.grant(link, 0, true);
+    pair.pump();
+    pair.events.clear();
+    pair.client.send(0, 0, 0, b"x");
+    let answer = Flow { handle: Some(0), drain: true, next_outgoing_id: 1, ..support::client::wide_open(1, 0) };
+    pair.client.flow(0, answer);
+    pair.pump();
+    assert_eq!(names(&pair.events), ["transfer", "sender-drained"]);
+    assert!(matches!(pair.events[1], Event::SenderDrained { returned: 0, .. }));
+}
+
 #[test]
 fn a_drained_sender_is_told() {
     let (mut pair, link) = Pair::with_sender(Settings::default(), 10);
@@ -437,7 +452,7 @@ fn a_drained_sender_is_told() {
     pair.client.flow(0, answer);
     pair.pump();
     assert_eq!(names(&pair.events), ["transfer", "sender-drained"]);
-    assert!(matches!(pair.events[1], Event::SenderDrained { credit: 0, .. }));
+    assert!(matches!(pair.events[1], Event::SenderDrained { returned: 8, .. }));
     // Its credit is gone.
     pair.client.send(0, 0, 2, b"z");
     pair.pump();

@@ -166,7 +166,7 @@ fn an_aborted_delivery_is_told_and_forgotten() {
 }
 
 #[test]
-fn what_was_settled_while_it_arrived_is_dropped() {
+fn what_was_settled_while_it_arrived_is_heard_of_to_its_end() {
     let (mut pair, _) = Pair::with_sender(Settings::default(), 2);
     pair.client.transfer(0, Transfer { more: true, ..first(0, 0, b"t") }, b"half");
     pair.pump();
@@ -176,7 +176,8 @@ fn what_was_settled_while_it_arrived_is_dropped() {
     pair.client.transfer(0, Transfer::default(), b"last");
     pair.client.send(0, 0, 1, b"next");
     pair.pump();
-    assert_eq!(names(&pair.events), ["transfer"]);
+    assert_eq!(names(&pair.events), ["transfer-more", "transfer-more", "transfer"]);
+    assert!(matches!(pair.events[1], Event::TransferMore { more: false, .. }));
     assert_eq!(pair.client.briefs(), ["disposition"]);
     assert_eq!(pair.engine.unsettled_count(), (1, 0));
 }

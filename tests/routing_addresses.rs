@@ -66,7 +66,7 @@ fn credit_only_while_somebody_takes_messages() {
     let mut outs = bench.take();
     outs.sort_by_key(|out| format!("{out:?}"));
     assert_eq!(outs, [Out::Drain(a), Out::Drain(b)]);
-    bench.router.sender_drained(a, 0, bench.now);
+    bench.router.sender_drained(a, u32::MAX, bench.now);
     assert_eq!(bench.take(), []);
     // The next consumer opens both; the one that hasn't answered keeps what it has.
     bench.consumer(two, "q", 5);
@@ -205,7 +205,7 @@ fn a_drain_asks_the_senders_and_is_answered_when_they_have_nothing() {
     assert_eq!(bench.take(), [Out::Drain(sender)]);
     bench.send(sender, 0, true, "a");
     assert_eq!(bench.take(), [Out::Send(consumer, "a".into(), true, true), Out::Released(1)]);
-    bench.router.sender_drained(sender, 0, bench.now);
+    bench.router.sender_drained(sender, u32::MAX, bench.now);
     assert_eq!(bench.take(), [Out::Drained(consumer)]);
     // One that doesn't answer is waited for a while.
     bench.router.credit(consumer, 9, 10, true, bench.now);

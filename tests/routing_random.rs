@@ -408,8 +408,8 @@ impl World {
         let with: Vec<u32> = self.senders.iter().filter(|(_, s)| s.credit > 0).map(|(h, _)| *h).collect();
         let Some(handle) = self.random.pick(&with) else { return };
         let sender = self.senders.get_mut(&handle).unwrap();
-        sender.credit = 0;
-        self.router.sender_drained(sender.link, 0, self.now);
+        let returned = std::mem::take(&mut sender.credit);
+        self.router.sender_drained(sender.link, returned as u32, self.now);
     }
 
     fn block(&mut self) {

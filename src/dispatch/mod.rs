@@ -122,6 +122,11 @@ impl Dispatch {
         }
     }
 
+    /// The router, to look at.
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
+
     fn report(&mut self, report: Report) {
         self.reports.push_back(report);
     }
@@ -192,9 +197,9 @@ impl Dispatch {
                     self.router.credit(link, delivery_count, limit, drain, now);
                 }
             }
-            Event::SenderDrained { link, credit } => {
+            Event::SenderDrained { link, returned } => {
                 if let Some(link) = self.link_token(id, link) {
-                    self.router.sender_drained(link, credit, now);
+                    self.router.sender_drained(link, returned, now);
                 }
             }
             Event::PayloadSent { delivery, bytes, complete, .. } => {
@@ -536,7 +541,7 @@ impl Dispatch {
                 }
                 Publication::Drained { from } => from,
             };
-            self.router.sender_drained(from, 0, now);
+            self.router.sender_drained(from, u32::MAX, now);
             self.apply_outputs();
         }
     }

@@ -189,17 +189,18 @@ impl Engine {
     pub fn dispose_incoming(&mut self, wire: WireDelivery, state: Option<State>, settled: bool) {
         let channel = wire.session.0;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
-        let settled_by_sender = if settled {
-            // What still arrives of it finds no entry, and is dropped.
-            let Some(entry) = session.incoming.remove(wire.delivery_id) else { return };
-            if let Some(link) = self.links.get_mut(entry.link) {
-                link.unsettled -= 1;
+        let Some(entry) = session.incoming.get_mut(wire.delivery_id) else { return };
+        let (link, settled_by_sender) = (entry.link, entry.settled);
+        if settled {
+            // Of a delivery that still arrives the entry serves until its last frame: routing counts on hearing that.
+            entry.settled = true;
+            if !is_arriving(&self.links, link, wire.delivery_id) {
+                session.incoming.remove(wire.delivery_id);
+                if let Some(link) = self.links.get_mut(link) {
+                    link.unsettled -= 1;
+                }
             }
-            entry.settled
-        } else {
-            let Some(entry) = session.incoming.get_mut(wire.delivery_id) else { return };
-            entry.settled
-        };
+        }
         if settled_by_sender {
             return;
         }

@@ -50,8 +50,9 @@ pub enum Event {
     /// The receiver of an outgoing link has credit up to `limit` (its delivery-count + link-credit, a serial
     /// number, RFC 1982), counted as `delivery_count` counts. `drain`: use it now or give it back.
     Credit { link: LinkHandle, delivery_count: u32, limit: u32, drain: bool },
-    /// The sender of an incoming link gave its credit back (answered a drain): it has `credit` left (0 as a rule).
-    SenderDrained { link: LinkHandle, credit: u32 },
+    /// The sender of an incoming link gave `returned` of its credit back without a delivery, or answered a drain, in
+    /// which case that may be 0. Not what it has left: a grant may have been made since the sender wrote this.
+    SenderDrained { link: LinkHandle, returned: u32 },
     /// Payload bytes of an outgoing delivery went into the output. `complete`: all of it did, the link is free
     /// for the next. Only for deliveries whose `send` did not say `Sent::Whole`.
     PayloadSent { delivery: DeliveryId, link: LinkHandle, bytes: usize, complete: bool },

@@ -74,7 +74,7 @@ impl Engine {
                 state.credit -= returned;
                 state.delivery_count = state.delivery_count.wrapping_add(returned);
                 state.drain &= state.credit > 0;
-                Some(Event::SenderDrained { link, credit: state.credit })
+                Some(Event::SenderDrained { link, returned })
             }
         }
     }

@@ -100,7 +100,7 @@ fn on_transfer_begin(
     }
     if state.drain && state.credit == 0 {
         state.drain = false;
-        rare.queue.push_back(Queued::Event(Event::SenderDrained { link, credit: 0 }));
+        rare.queue.push_back(Queued::Event(Event::SenderDrained { link, returned: 0 }));
     }
     Ok(event)
 }
@@ -180,7 +180,6 @@ fn on_transfer_more(
     }
     let ends = transfer.aborted || !transfer.more;
     let settled = partial.settled || transfer.aborted;
-    // Who settled it already hears no more of it.
     let token = match session.incoming.get_mut(delivery_id) {
         Some(entry) if entry.link == link => {
             entry.settled |= settled;

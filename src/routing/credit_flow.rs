@@ -45,21 +45,21 @@ impl Router {
         self.refresh(link_id);
     }
 
-    /// A sender gave credit back without a delivery; `credit_left` is what it still has.
-    pub fn sender_drained(&mut self, link_id: LinkId, credit_left: u32, now: Time) {
+    /// A sender gave `returned` of its credit back without a delivery (more than it has: all), or answered a drain.
+    pub fn sender_drained(&mut self, link_id: LinkId, returned: u32, now: Time) {
         self.begin(now);
         let Some(link) = self.links.get_mut(link_id) else { return };
         let address_id = link.address;
         let Some(sender) = link.sender_mut() else { return };
         if let Some(fixed) = &mut sender.fixed {
-            fixed.returned(fixed.unused().saturating_sub(credit_left));
+            fixed.returned(returned.min(fixed.unused()));
             self.mark_dirty(link_id);
             return;
         }
         let slot = sender.slot;
         let Some(id) = address_id else { return };
         if let Some(address) = self.addresses.get_mut(id) {
-            let returned = address.credit.unused(slot).saturating_sub(credit_left);
+            let returned = returned.min(address.credit.unused(slot));
             address.credit.returned(slot, returned);
             self.push_work(id);
         }

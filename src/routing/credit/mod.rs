@@ -426,11 +426,9 @@ impl AddressCredit {
     /// Time went on. Late is no harm but to promptness; [`Self::poll_timeout`] says when there is something to do.
     pub fn tick(&mut self, now: Time) {
         self.now = self.now.max(now);
-        if self.settings.flow_control == FlowControl::Share {
-            let placing = self.placing();
-            if self.senders.review(self.now, placing) {
-                self.set_share();
-            }
+        let placing = self.placing();
+        if self.senders.review(self.now, placing) {
+            self.set_share();
         }
         while let Some(slot) = self.drains.first(DRAINING) {
             if self.drain_deadlines[slot as usize] > self.now {

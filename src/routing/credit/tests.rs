@@ -319,3 +319,21 @@ fn multicast_agrees_with_a_model_that_scans() {
         assert!(credit.is_empty());
     }
 }
+
+/// What has come is over: the next moment lies ahead, or whoever sleeps until it never sleeps.
+#[test]
+fn the_next_moment_lies_ahead_under_either_rule() {
+    for flow_control in [FlowControl::Share, FlowControl::Capacity] {
+        let mut credit = AddressCredit::new(CreditSettings { flow_control, ..CreditSettings::default() });
+        let sender = credit.sender_joined(250);
+        let consumer = credit.consumer_joined(250);
+        credit.consumer_flow(consumer, 10, at(0));
+        assert_ne!(grants(&mut credit), []);
+        credit.arrived(sender, at(1));
+        for _ in 0..20 {
+            let Some(next) = credit.poll_timeout() else { break };
+            credit.tick(next);
+            assert!(credit.poll_timeout().is_none_or(|after| after > next), "{flow_control:?} at {next:?}");
+        }
+    }
+}
