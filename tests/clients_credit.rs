@@ -6,11 +6,19 @@ mod support;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use support::amqp::*;
 use support::programs::Running;
 use support::raw::{Raw, Read1};
 use support::router::{Router, PLAIN};
+
+/// Rates are measured: the tests of this file take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn python(program: &str, router: &Router, address: &str, arguments: &[&str]) -> Running {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/proton-python").join(program);
@@ -31,6 +39,7 @@ fn number(result: &Value, name: &str) -> f64 {
 /// 1 000 messages a second are taken; the sender would send many times that for a minute.
 #[test]
 fn a_slow_consumer_sets_its_senders_pace_and_memory_stays() {
+    let _turn = turn();
     let router = Router::start(PLAIN);
     let consumer = python("paced.py", &router, "slow", &["1000", "100", "100"]);
     let sender = python("eager.py", &router, "slow", &["60"]);
@@ -51,6 +60,7 @@ fn a_slow_consumer_sets_its_senders_pace_and_memory_stays() {
 /// Three consumers that take 1, 2 and 4 ms, a sender that always has more.
 #[test]
 fn faster_consumers_get_more_in_proportion() {
+    let _turn = turn();
     let router = Router::start(PLAIN);
     let consumers = ["1000", "2000", "4000"].map(|service| python("paced.py", &router, "work", &[service, "30", "16"]));
     let sender = python("eager.py", &router, "work", &["12"]);
@@ -71,6 +81,7 @@ fn a_settled_flood_arrives_whole() {
     const COUNT: u32 = 1_000_000;
     const BATCH: u32 = 200;
     const CREDIT: u32 = 1000;
+    let _turn = turn();
     let router = Router::start(PLAIN);
     let mut raw = Raw::session(&router, "consumer");
     let link = raw.attach_consumer(0, "flood", CREDIT);

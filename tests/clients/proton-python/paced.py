@@ -21,7 +21,7 @@ class Paced(MessagingHandler):
         self.taken = 0
         self.last = -1
         self.gapless = self.rising = True
-        self.first_at = self.free_at = None
+        self.first_at = self.free_at = self.last_at = None
 
     def on_start(self, event):
         self.connection = event.container.connect(URL, reconnect=False, allowed_mechs='ANONYMOUS')
@@ -47,9 +47,10 @@ class Paced(MessagingHandler):
         self.rising &= number > self.last
         self.last = number
         self.taken += 1
+        self.last_at = time.monotonic()
 
 
 paced = Paced()
 Container(paced).run()
-seconds = time.monotonic() - paced.first_at if paced.first_at else 0
+seconds = paced.last_at - paced.first_at if paced.last_at else 0
 print(json.dumps({'taken': paced.taken, 'seconds': seconds, 'gapless': paced.gapless, 'rising': paced.rising}))
