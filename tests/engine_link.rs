@@ -406,6 +406,26 @@ fn case_31_drain_uses_up_the_credit() {
     assert_eq!(pair.engine.send(link, delivery, 0, true, true, Payload::copied(b"x")), Sent::Whole { room: true });
 }
 
+/// The receiver takes back the credit that a delivery in the engine would have used, and drains: it has its answer, and
+/// with new credit the delivery.
+#[test]
+fn a_drain_does_not_wait_for_a_delivery_without_credit() {
+    let (mut pair, link) = Pair::with_receiver(Settings::default(), 1);
+    // No room in the session's window.
+    pair.client.flow(0, Flow { handle: None, incoming_window: 0, ..support::client::wide_open(0, 0) });
+    pair.pump();
+    let delivery = pair.next_delivery();
+    assert_eq!(pair.engine.send(link, delivery, 0, true, true, Payload::copied(b"x")), Sent::Partly);
+    pair.client.flow(0, Flow { handle: Some(0), drain: true, ..support::client::wide_open(0, 0) });
+    pair.pump();
+    let frame = pair.client.frames().pop().unwrap();
+    let Performative::Flow(flow) = frame.performative() else { panic!("{frame:?}") };
+    assert_eq!((flow.delivery_count, flow.link_credit, flow.drain), (Some(0), Some(0), true));
+    pair.client.credit(0, 0, 0, 1);
+    pair.pump();
+    assert!(matches!(pair.client.frames().pop().unwrap().performative(), Performative::Transfer(_)));
+}
+
 #[test]
 fn a_drain_sends_what_is_there_first() {
     let (mut pair, link) = Pair::with_receiver(Settings::default(), 0);

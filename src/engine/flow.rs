@@ -59,6 +59,10 @@ impl Engine {
                 if held && state.credit_left() > 0 {
                     let channel = state.channel;
                     self.wait_for_room(channel, Some(link));
+                } else if held && flow.drain {
+                    // A delivery was begun by routing before this flow took its credit away. It waits for credit, so the
+                    // drain can't wait for it: the receiver would give none before it is answered.
+                    self.write_link_flow(link, true);
                 }
                 let state = self.links.get(link)?;
                 (news && state.state == LinkState::Attached).then(|| state.credit_event(link))
