@@ -242,7 +242,7 @@ impl Client {
             let ours = link.delivery_count;
             return self.violate(format!("the router's delivery-count went from {ours} back to {count}"));
         }
-        if ahead(limit, count) < 0 {
+        if advanced > 0 && ahead(limit, count) < 0 {
             return self.violate(format!("the router's delivery-count {count} is beyond the limit {limit}"));
         }
         if advanced > 0 && !flow.drain {
