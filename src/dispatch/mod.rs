@@ -49,7 +49,7 @@ const OUTPUT_BYTES_KEPT_MAX: usize = limits::OUTPUT_MARK_BYTES / 2;
 /// Reads of fewer bytes are packed: what stays of the others keeps at most eight times its size in chunks.
 const PACKED_BYTES_MAX: usize = limits::CHUNK_BYTES / 8;
 /// Free chunks kept for packing.
-const PACKING_CHUNKS_KEPT: usize = 8;
+const PACKING_CHUNKS_KEPT: usize = 32;
 
 /// One connection, as dispatch knows it.
 struct Peer {

@@ -104,7 +104,7 @@ pub struct Router {
 }
 
 /// Free chunks that the packer's pool keeps.
-const PACKER_CHUNKS_KEPT: usize = 4;
+const PACKER_CHUNKS_KEPT: usize = 32;
 
 impl Router {
     pub fn new(settings: RouterSettings, now: Time) -> Router {
