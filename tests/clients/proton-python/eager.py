@@ -32,7 +32,7 @@ class Eager(MessagingHandler):
             self.connection.close()
             return
         self.is_over = True
-        self.container.schedule(PATIENCE, self)
+        self.timer = self.container.schedule(PATIENCE, self)
         self.on_sendable(event)
 
     def on_sendable(self, event):
@@ -47,6 +47,7 @@ class Eager(MessagingHandler):
     def on_settled(self, event):
         self.settled += 1
         if self.is_sent and self.settled == self.sent:
+            self.timer.cancel()
             self.connection.close()
 
 

@@ -29,7 +29,7 @@ class Paced(MessagingHandler):
     def on_start(self, event):
         self.connection = event.container.connect(URL, reconnect=False, allowed_mechs='ANONYMOUS')
         event.container.create_receiver(self.connection, ADDRESS)
-        event.container.schedule(SECONDS, self)
+        self.timer = event.container.schedule(SECONDS, self)
 
     def on_timer_task(self, event):
         self.connection.close()
@@ -43,6 +43,7 @@ class Paced(MessagingHandler):
         if self.free_at > now:
             time.sleep(self.free_at - now)
         if event.message.body == 'end':
+            self.timer.cancel()
             self.connection.close()
             return
         number = event.message.body
