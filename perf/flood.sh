@@ -2,12 +2,12 @@
 # CPU a message under a flood, beside the floor (a relay that copies frames and routes nothing), in the same run.
 #
 # usage: perf/flood.sh [ROUNDS] [key=value ...]     keys as the load client takes them (pairs=1 count=200000 body=100)
-# env:   YARDSTICK  the load client's binary        ROUTER  the router's binary (target/release/ringway)
+# env:   LOAD_CLIENT  the load client's binary      ROUTER  the router's binary (target/release/ringway)
 #
 # The router is pinned to core 0 and the client to core 1: unpinned, figures of a closed loop flip with placement.
 set -eu
 rounds=${1:-5}; [ $# -gt 0 ] && shift
-yardstick=${YARDSTICK:?the load client}
+load_client=${LOAD_CLIENT:?the load client}
 router=${ROUTER:-$(dirname "$0")/../target/release/ringway}
 port=${PORT:-5699}
 config=$(mktemp)
@@ -20,7 +20,7 @@ run() { # NAME COMMAND...: prints the client's cpu figure of one flood against a
     pid=$!
     sleep 0.5
     printf '%s ' "$name"
-    taskset -c 1 "$yardstick" flood 127.0.0.1:"$port" a pid=$pid $keys || true
+    taskset -c 1 "$load_client" flood 127.0.0.1:"$port" a pid=$pid $keys || true
     kill "$pid" 2>/dev/null || true
     wait "$pid" 2>/dev/null || true
 }
@@ -29,5 +29,5 @@ keys="$* pairs=1 count=200000"
 uname -sr
 for round in $(seq "$rounds"); do
     run router "$router" -c "$config"
-    run relay "$yardstick" relay 127.0.0.1:"$port" x
+    run relay "$load_client" relay 127.0.0.1:"$port" x
 done
