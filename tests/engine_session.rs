@@ -152,6 +152,29 @@ fn the_incoming_window_reopens_as_payload_leaves() {
 }
 
 #[test]
+fn a_full_session_is_told_once_until_it_opens_again() {
+    let settings = Settings { max_session_frames: Some(2), max_frame_size: 512, ..Settings::default() };
+    let (mut pair, _) = Pair::with_sender(settings, 100);
+    pair.events.clear();
+    let mut session = None;
+    for round in 0..3 {
+        for id in 0..2 {
+            pair.client.send(0, 0, round * 2 + id, &[0; 400]);
+        }
+        pair.pump();
+        pair.pump();
+        let events = pair.events();
+        assert_eq!(names(&events), ["transfer", "transfer", "session-full"]);
+        if let Some(Event::SessionFull { session: full }) = events.last() {
+            session = Some(*full);
+        }
+        pair.engine.payload_released(session.unwrap(), 800);
+        pair.pump();
+        assert_eq!(pair.client.briefs(), ["flow"]);
+    }
+}
+
+#[test]
 fn case_15_one_bad_link_among_three() {
     let mut pair = Pair::opened(Settings::default());
     for handle in 0..3 {

@@ -528,6 +528,7 @@ impl Driver {
             Event::Opened(_)
             | Event::SaslResponse(_)
             | Event::SenderDisposition { .. }
+            | Event::SessionFull { .. }
             | Event::SessionWritable { .. } => {}
         }
     }

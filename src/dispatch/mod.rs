@@ -224,9 +224,21 @@ impl Dispatch {
                     self.link_ended(id, token, closed, error, now);
                 }
             }
+            Event::SessionFull { session } => self.session_full(id, session, now),
             Event::Closed { error } => self.connection_over(id, error, now),
             _ => {}
         }
+    }
+
+    /// A session's window is shut. Messages held for their address will be long before they are whole: their bytes count
+    /// no longer, and the router does what it can about its own.
+    fn session_full(&mut self, id: ConnectionId, session: SessionNumber, now: Time) {
+        if let Some(peer) = find(&mut self.peers, id) {
+            let held = peer.held.iter().filter(|held| held.wire.session == session);
+            let bytes = held.map(|held| held.payload.len()).sum();
+            peer.engine.payload_released(session, bytes);
+        }
+        self.router.session_full(id, session, now);
     }
 
     fn link_token(&mut self, id: ConnectionId, link: LinkHandle) -> Option<LinkId> {

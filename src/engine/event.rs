@@ -58,6 +58,9 @@ pub enum Event {
     PayloadSent { delivery: DeliveryId, link: LinkHandle, bytes: usize, complete: bool },
     /// Outgoing links of this session may send again, after `send` said that there was no room.
     SessionWritable { session: SessionNumber },
+    /// The router holds as much payload of this session as it may, so the peer can send nothing on it. Told once until
+    /// the window opens again.
+    SessionFull { session: SessionNumber },
     /// The connection is over: the peer closed it, or it broke our rules. No event follows.
     Closed { error: Option<Box<RemoteError>> },
 }

@@ -1,7 +1,7 @@
 //! Flow (section 2.7.4): the peer's windows and credit, and ours. What we have to say is noted and written once, when the
 //! output is taken.
 
-use super::connection::Engine;
+use super::connection::{Engine, Queued};
 use super::fault::{self, Violation};
 use super::link::LinkState;
 use super::session::{Slot, OUTGOING_WINDOW};
@@ -155,6 +155,11 @@ impl Engine {
         session.dirty = false;
         let low = session.is_incoming_window_low();
         let larger = low && session.incoming_window_available(&settings) > session.incoming_window;
+        if low && session.is_incoming_window_shut(&settings) && !std::mem::replace(&mut session.full_told, true) {
+            let session = SessionNumber(channel);
+            self.queue.push_back(Queued::Event(Event::SessionFull { session }));
+        }
+        let Some(session) = self.session_mut(channel) else { return };
         if session.end_sent || !(session.flow_due || larger) {
             return;
         }
@@ -190,6 +195,7 @@ impl Engine {
     fn session_flow(session: &mut super::session::Session, settings: &Settings) -> wire::Flow<'static> {
         session.flow_due = false;
         session.incoming_window = session.incoming_window.max(session.incoming_window_available(settings));
+        session.full_told &= session.incoming_window == 0;
         wire::Flow {
             next_incoming_id: Some(session.next_incoming_id),
             incoming_window: session.incoming_window,

@@ -52,6 +52,8 @@ pub(super) struct Session {
     /// Frames that the peer may send by what we told it.
     pub incoming_window: u32,
     incoming_window_half: u32,
+    /// `SessionFull` was told of the window as it is.
+    pub full_told: bool,
     /// Payload bytes of it in the router.
     pub held_bytes: usize,
     pub incoming: Unsettled<Incoming>,
@@ -91,6 +93,7 @@ impl Session {
             next_incoming_id: begin.next_outgoing_id,
             incoming_window,
             incoming_window_half: incoming_window / 2,
+            full_told: false,
             held_bytes: 0,
             incoming: Unsettled::new(),
             next_outgoing_id: initial_serial,
@@ -141,6 +144,11 @@ impl Session {
         let left = settings.incoming_bytes_full().saturating_sub(self.held_bytes);
         let frames = left / settings.max_frame_size.max(1) as usize;
         settings.incoming_window_full().min(frames.min(u32::MAX as usize) as u32)
+    }
+
+    /// Whether the peer may send nothing, and what the router holds leaves no room for a frame.
+    pub(super) fn is_incoming_window_shut(&self, settings: &Settings) -> bool {
+        self.incoming_window == 0 && self.incoming_window_available(settings) == 0
     }
 
     /// Whether the peer should hear of a larger window: half of it is used.

@@ -144,7 +144,7 @@ impl Router {
     }
 
     /// A delivery that can go on asks for a consumer.
-    fn offer(&mut self, slot: Slot) {
+    pub(super) fn offer(&mut self, slot: Slot) {
         let id = self.deliveries[slot].address;
         if self.addresses.get(id).is_none_or(|address| address.consumers.is_empty()) {
             self.turn_away(slot, State::RELEASED);

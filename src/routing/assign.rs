@@ -198,6 +198,9 @@ impl Router {
         }
         let record = &self.deliveries[slot];
         let (in_link, session) = (record.in_link, record.in_wire.session);
+        if !record.is(COMPLETE) && record.unreleased == 0 {
+            self.note_starved(in_link);
+        }
         if let Some(port) = self.port(in_link) {
             self.release(port.connection, session, bytes as usize);
         }

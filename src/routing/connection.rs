@@ -19,6 +19,8 @@ pub struct Session {
     pub parked: Vec<LinkId>,
     /// Payload bytes of deliveries that aren't complete and have no consumer.
     pub buffered_bytes: usize,
+    /// Its window is shut by what is held of it, as far as is known.
+    pub full: bool,
 }
 
 impl Session {
@@ -120,8 +122,15 @@ impl Connections {
         let session = match connection.sessions.binary_search_by_key(&number, |(number, _)| *number) {
             Ok(at) => connection.sessions[at].1,
             Err(at) => {
-                let session =
-                    Session { number, links: 0, attached: 0, blocked: false, parked: Vec::new(), buffered_bytes: 0 };
+                let session = Session {
+                    number,
+                    links: 0,
+                    attached: 0,
+                    blocked: false,
+                    parked: Vec::new(),
+                    buffered_bytes: 0,
+                    full: false,
+                };
                 let slot = sessions.insert(session) as SessionSlot;
                 connection.sessions.insert(at, (number, slot));
                 slot

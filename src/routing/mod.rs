@@ -34,6 +34,7 @@ mod link;
 mod loss;
 mod multicast;
 mod name;
+mod relief;
 mod router;
 mod rules;
 mod settings;

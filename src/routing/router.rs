@@ -83,6 +83,8 @@ pub struct Router {
     pub(super) deliveries: Deliveries,
     pub(super) connections: Connections,
     pub(super) temporary_names: TemporaryNames,
+    /// A full session, one of whose deliveries goes on only when more of it comes.
+    pub(super) starved: Option<(ConnectionId, crate::routing::connection::SessionSlot)>,
     pub(super) packer: Packer,
     pub(super) totals: Counters,
     /// Commands in the order in which they were decided.
@@ -127,6 +129,7 @@ impl Router {
             now,
             polled: None,
             released: None,
+            starved: None,
         }
     }
 
@@ -248,6 +251,10 @@ impl Router {
             }
             if let Some(output) = self.next_anonymous_grant() {
                 return Some(output);
+            }
+            if let Some((connection, session)) = self.starved.take() {
+                self.relieve(connection, session);
+                continue;
             }
             if self.released.is_none() {
                 return None;
