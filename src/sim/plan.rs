@@ -166,8 +166,8 @@ fn world(random: &mut Random) -> WorldSettings {
     let engine = engine::Settings {
         max_frame_size,
         idle_timeout: if random.percent(80) { Duration::from_secs(16) } else { Duration::ZERO },
-        session_incoming_bytes: 4 * 1024 * 1024,
-        max_session_frames: None,
+        session_incoming_bytes: *random.pick(&[2048, 64 * 1024, 4 * 1024 * 1024]),
+        max_session_frames: random.percent(30).then(|| random.between(1, 20) as u32),
         initial_serial: *random.pick(&[0, 0, 1, u32::MAX, u32::MAX - 30, 0x7fff_fff0]),
         ..engine::Settings::default()
     };

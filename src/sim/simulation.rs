@@ -63,6 +63,8 @@ pub struct Simulation {
     /// Nobody begins anything any more.
     pub(super) winding_down: bool,
     failure: Option<String>,
+    /// Facts so far.
+    observed: u64,
     traced: bool,
 }
 
@@ -91,6 +93,7 @@ pub fn run_plan(seed: u64, mut plan: Plan, mut random: Random, traced: bool) -> 
         calm: false,
         winding_down: false,
         failure: None,
+        observed: 0,
         traced,
     };
     if traced {
@@ -117,7 +120,14 @@ impl Simulation {
         self.start_actors();
         self.run_until(Time::ZERO + duration)?;
         self.calm_down();
-        self.run_until(self.world.now + QUIET_AFTER)?;
+        // What is large and has to go through small windows takes its time.
+        loop {
+            let before = self.observed;
+            self.run_until(self.world.now + QUIET_AFTER)?;
+            if self.observed == before {
+                break;
+            }
+        }
         let standings = self.standings();
         for checker in &mut self.checkers {
             checker.quiet(&self.model, &standings)?;
@@ -225,6 +235,7 @@ impl Simulation {
         if self.failure.is_some() {
             return;
         }
+        self.observed += 1;
         for checker in &mut self.checkers {
             if let Err(what) = checker.observe(&self.model, &observation) {
                 self.failure.get_or_insert(what);
