@@ -41,6 +41,10 @@ use tokio::signal::unix::{signal, SignalKind};
 /// How long peers may take to read their closes when the router stops.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
+/// Reports that are taken before the control thread looks at what else there is: a shard that reports without a pause
+/// must not keep it from hearing a signal.
+const REPORTS_AT_ONCE: usize = 256;
+
 /// When a shard's full queue is offered events again.
 const PUBLISH_RETRY: Duration = Duration::from_millis(1);
 
@@ -230,7 +234,12 @@ async fn log_reports(mailbox: Arc<Mailbox>, reporter: Rc<RefCell<Reporter>>, is_
         if let Err(error) = result {
             return reporter.borrow_mut().deaf(&error);
         }
+        let mut taken = 0;
         while let Some(report) = mailbox.poll_report() {
+            taken += 1;
+            if taken % REPORTS_AT_ONCE == 0 {
+                tokio::task::yield_now().await;
+            }
             if let Report::ThresholdCrossed { address, edge } = &report {
                 events.raise(address.clone(), *edge);
                 publish(&mailbox, &mut events);
