@@ -295,3 +295,28 @@ impl EngineLink for Pair {
         link
     }
 }
+
+/// A receiver may tell any number of states on the way. A sender that reads none of them doesn't have them piled up; an
+/// outcome reaches it.
+#[test]
+fn states_on_the_way_don_t_pile_up_for_a_peer_that_does_not_read() {
+    let (mut pair, _) = Pair::with_sender(Settings::default(), 10);
+    pair.client.send(0, 0, 0, b"x");
+    pair.client.send(0, 0, 1, b"x");
+    pair.pump();
+    pair.client.frames();
+    let wire = |delivery_id| WireDelivery { session: ringway::ids::SessionNumber(0), delivery_id };
+    pair.drain_events();
+    for n in 0..1_000_000u32 {
+        let encoded = [&[0x00, 0x53, 0x23, 0xc0, 0x0b, 0x02, 0x43, 0x80, 0, 0, 0, 0][..], &n.to_be_bytes()].concat();
+        let state = State { kind: StateKind::Received, encoded: Some(encoded.into()) };
+        pair.engine.dispose_incoming(wire(n & 1), Some(state), false);
+    }
+    assert!(pair.engine.output_len() < 2 << 20, "{}", pair.engine.output_len());
+    pair.engine.dispose_incoming(wire(0), Some(State::ACCEPTED), true);
+    pair.engine.dispose_incoming(wire(1), Some(State::ACCEPTED), true);
+    pair.pump();
+    let last = pair.client.frames().pop().expect("frames");
+    let Performative::Disposition(said) = last.performative() else { panic!("{last:?}") };
+    assert_eq!((said.first, said.last, said.settled), (0, Some(1), true));
+}

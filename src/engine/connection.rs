@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// With so much output unread by the peer its input rests, so that answers can't pile up.
-const OUTPUT_REST_BYTES: usize = 4 * OUTPUT_MARK_BYTES;
+pub(super) const OUTPUT_REST_BYTES: usize = 4 * OUTPUT_MARK_BYTES;
 /// Input that may wait while it rests; beyond, the driver shouldn't read on.
 const INPUT_REST_BYTES: usize = 2 * CHUNK_BYTES;
 
@@ -96,6 +96,8 @@ pub struct Engine {
     pub(super) sessions: Vec<Option<Box<Session>>>,
     pub(super) channels_free: BinaryHeap<Reverse<u16>>,
     pub(super) links: Links,
+    /// Handles that we detached and the peer didn't yet, in all sessions.
+    pub(super) detached: usize,
     /// Links by name and whether the peer is the receiver (section 2.6.1).
     pub(super) names: BTreeMap<(Rc<str>, bool), LinkHandle>,
 
@@ -162,6 +164,7 @@ impl Engine {
             sessions: Vec::new(),
             channels_free: BinaryHeap::new(),
             links: Arena::new(),
+            detached: 0,
             names: BTreeMap::new(),
             queue: VecDeque::new(),
             cursor: None,

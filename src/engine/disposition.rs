@@ -4,7 +4,7 @@
 //! each, so that a range of two billion ids costs what it hits. To the peer: ids that get the same state are
 //! gathered until the output is taken, and go out as few ranges as they make.
 
-use super::connection::Engine;
+use super::connection::{Engine, OUTPUT_REST_BYTES};
 use super::fault::Violation;
 use super::serial;
 use super::*;
@@ -201,7 +201,7 @@ impl Engine {
                 }
             }
         }
-        if settled_by_sender {
+        if settled_by_sender || (!settled && is_passing(&state) && self.output.len() >= OUTPUT_REST_BYTES) {
             return;
         }
         if session.gathered(Role::Receiver).takes(&state, settled) {
@@ -213,6 +213,10 @@ impl Engine {
 
     /// Tells the receiver of an outgoing delivery our state of it.
     pub fn dispose_outgoing(&mut self, wire: WireDelivery, state: Option<State>, settled: bool) {
+        if !settled && self.output.len() >= OUTPUT_REST_BYTES {
+            // As a receiver's state on the way: see `is_passing`.
+            return;
+        }
         let Some(Some(session)) = self.sessions.get_mut(usize::from(wire.session.0)) else { return };
         if settled {
             let Some(entry) = session.outgoing.remove(wire.delivery_id) else { return };
@@ -279,6 +283,13 @@ impl Engine {
 #[inline]
 fn is_arriving(links: &super::connection::Links, link: crate::ids::LinkHandle, id: u32) -> bool {
     links.get(link).and_then(|link| link.partial.as_ref()).is_some_and(|partial| partial.delivery_id == id)
+}
+
+/// Whether a state, told without settling, only says how far a delivery is. One that doesn't reach a peer is made up for
+/// by what follows it; any number may be told of a delivery, so a peer that reads nothing is told none.
+#[inline]
+fn is_passing(state: &Option<State>) -> bool {
+    state.as_ref().is_none_or(|state| matches!(state.kind, StateKind::Received | StateKind::Other))
 }
 
 #[inline]

@@ -62,6 +62,11 @@ impl Router {
             self.copy_disposition(slot, state, settled);
             return;
         }
+        if record.is(COUNTED) && !settled {
+            // It has told its outcome and waits for its sender; another state changes nothing, and telling it again and
+            // again would cost the sender what it costs the consumer.
+            return;
+        }
         let outcome = is_outcome(&state);
         if outcome && !record.is(OPEN) {
             self.count_outcome(slot, &state);
