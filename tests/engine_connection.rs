@@ -414,3 +414,17 @@ fn the_trace_shows_both_ways() {
     let starts: Vec<&str> = lines.iter().map(|line| line.split('(').next().unwrap()).collect();
     assert_eq!(starts, ["[0]: <- @open", "[0]: -> @open", "[0]: <- @begin", "[0]: -> @begin"]);
 }
+
+/// Section 2.4.5: an idle time-out that can't be supported is refused. Heartbeats every half millisecond can't.
+#[test]
+fn an_idle_time_out_that_is_too_short_is_refused() {
+    for (idle, refused) in [(1, true), (49, true), (50, false), (0, false)] {
+        let mut pair = Pair::new();
+        pair.client.header();
+        pair.client.open(Open { container_id: "c", idle_time_out: Some(idle), ..Open::default() });
+        pair.pump();
+        let briefs = pair.client.briefs();
+        let expected: &[&str] = if refused { &["open", "close amqp:invalid-field"] } else { &["open"] };
+        assert_eq!(briefs, expected, "{idle}");
+    }
+}

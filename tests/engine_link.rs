@@ -559,3 +559,48 @@ fn links_and_their_names_are_bounded() {
     pair.pump();
     assert_eq!(pair.events.len(), max as usize + 1);
 }
+
+/// The handle of a link that we detached (here: one that was stolen) is taken until the peer's detach. A peer that never
+/// sends one doesn't go on for ever.
+#[test]
+fn detaches_that_nobody_answers_are_bounded() {
+    let mut pair = Pair::opened(Settings::default());
+    let mut stolen = 0;
+    'sessions: for channel in 1..10 {
+        pair.client.begin(channel);
+        for handle in 0..60_000 {
+            pair.client.attach_receiver(channel, handle, "n", "a");
+            if handle % 500 == 499 {
+                pair.pump();
+                let frames = pair.client.frames();
+                stolen += 500;
+                if frames.iter().any(|frame| frame.brief() == "close amqp:resource-limit-exceeded") {
+                    break 'sessions;
+                }
+                assert!(!pair.engine.is_closed());
+            }
+        }
+    }
+    let max = ringway::limits::LINKS_PER_CONNECTION_MAX;
+    assert!((max..=max + 1_000).contains(&stolen), "{stolen}");
+}
+
+/// Answered ones don't count, and those of a session go with it.
+#[test]
+fn answered_detaches_are_forgotten() {
+    let mut pair = Pair::opened(Settings::default());
+    for round in 0..ringway::limits::LINKS_PER_CONNECTION_MAX / 500 + 3 {
+        for handle in 0..500 {
+            pair.client.attach_receiver(0, handle, "n", "a");
+        }
+        if round % 2 == 0 {
+            (0..500).for_each(|handle| pair.client.detach(0, handle, true));
+        } else {
+            pair.client.end(0);
+            pair.client.begin(0);
+        }
+        pair.pump();
+        pair.client.frames();
+    }
+    assert!(!pair.engine.is_closed());
+}

@@ -103,6 +103,10 @@ impl Engine {
         if attach.handle > self.settings.handle_max {
             return Err(Violation::connection(fault::FRAMING_ERROR, "a handle is beyond handle-max"));
         }
+        if self.detached > LINKS_PER_CONNECTION_MAX {
+            // A peer that answers no detach: each refused link would keep a handle of its session for ever.
+            return Err(Violation::connection(fault::RESOURCE_LIMIT_EXCEEDED, "too many detaches are not answered"));
+        }
         let direction = if attach.role.is_receiver() { Direction::Outgoing } else { Direction::Incoming };
         let terminus = terminus_of(direction, attach)?;
         let Some(session) = self.session_mut(channel) else { return Ok(()) };
@@ -170,7 +174,11 @@ impl Engine {
             None => {
                 return Err(Violation::session(channel, fault::UNATTACHED_HANDLE, "detach of an unattached handle"))
             }
-            Some(Slot::Detached { local_handle }) => session.give_local_handle(local_handle),
+            Some(Slot::Detached { local_handle }) => {
+                session.give_local_handle(local_handle);
+                session.detached -= 1;
+                self.detached -= 1;
+            }
             Some(Slot::Link(link)) => {
                 let error = detach.error.as_ref().map(remote_error);
                 let Some(local_handle) = self.links.get(link).map(|link| link.local_handle) else { return Ok(()) };
@@ -277,8 +285,16 @@ impl Engine {
         self.write_frame(channel, &Performative::Detach(detach));
         if let Some(slot) = self.session_mut(channel).and_then(|session| session.handles.get_mut(remote_handle)) {
             *slot = Slot::Detached { local_handle };
+            self.note_detached(channel);
         }
         self.forget_unsettled(link);
+    }
+
+    fn note_detached(&mut self, channel: u16) {
+        if let Some(session) = self.session_mut(channel) {
+            session.detached += 1;
+            self.detached += 1;
+        }
     }
 
     /// A detach has to follow an attach, also where the driver gave no answer yet.

@@ -15,6 +15,9 @@ use std::time::Duration;
 
 /// Capabilities that we offer and desire (what routers of this protocol family look for in an open).
 const CAPABILITIES: [&str; 2] = ["ANONYMOUS-RELAY", "qd.streaming-links"];
+/// The shortest idle time-out that a peer may ask for, in milliseconds: shorter ones would have the router do little
+/// but send empty frames.
+const IDLE_TIME_OUT_MIN: u32 = 50;
 /// Clients recognise the router by it.
 const PRODUCT: &str = "qpid-dispatch-router";
 
@@ -24,6 +27,10 @@ impl Engine {
             return Err(Violation::connection(fault::INVALID_FIELD, "max-frame-size is less than 512"));
         }
         let idle = open.idle_time_out.unwrap_or(0);
+        if (1..IDLE_TIME_OUT_MIN).contains(&idle) {
+            // Section 2.4.5: one that can't be supported is refused.
+            return Err(Violation::connection(fault::INVALID_FIELD, "idle-time-out is less than 50 ms"));
+        }
         // A peer may allow frames of any size; ours stay below the output's mark, which bounds what is released early.
         self.remote.max_frame_size = (open.max_frame_size as usize).min(SENT_FRAME_BYTES_MAX);
         self.remote.channel_max = open.channel_max;
@@ -118,6 +125,7 @@ impl Engine {
         }
         self.phase = phase;
         self.sessions.clear();
+        self.detached = 0;
         let links: Vec<_> = self.links.iter().map(|(link, _)| link).collect();
         for link in links {
             self.end_link(link, false, None);

@@ -65,6 +65,8 @@ pub(super) struct Session {
     pub outgoing: Unsettled<Outgoing>,
 
     pub handles: Table<Slot>,
+    /// Of these, the ones that we detached and the peer didn't yet.
+    pub detached: usize,
     remote_handle_max: u32,
     local_handle_next: u32,
     local_handles_free: Vec<u32>,
@@ -101,6 +103,7 @@ impl Session {
             next_delivery_id: initial_serial,
             outgoing: Unsettled::new(),
             handles: Table::new(),
+            detached: 0,
             remote_handle_max: begin.handle_max,
             local_handle_next: 0,
             local_handles_free: Vec::new(),
@@ -237,7 +240,7 @@ impl Engine {
 
     fn free_session(&mut self, channel: u16) {
         if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
-            *place = None;
+            self.detached -= place.take().map_or(0, |session| session.detached);
             self.channels_free.push(std::cmp::Reverse(channel));
         }
         if self.cursor.as_ref().is_some_and(|cursor| cursor.channel == channel) {
@@ -259,8 +262,10 @@ impl Engine {
         if let Some(session) = self.session_mut(channel) {
             // Nothing of it is needed but the fact that it waits.
             let remote_channel = session.remote_channel;
+            let detached = session.detached;
             *session = Session::new(remote_channel, &wire::Begin::default(), 0, 0);
             session.end_sent = true;
+            self.detached -= detached;
         }
     }
 
