@@ -314,8 +314,15 @@ impl Payload {
 
     #[inline]
     pub fn push(&mut self, range: Range) {
-        if !range.is_empty() {
-            self.ranges.push(range);
+        if range.is_empty() {
+            return;
+        }
+        match self.ranges.last_mut() {
+            // Its neighbour in memory, as packed pieces are: so a message in tiny pieces stays few ranges.
+            Some(last) if last.chunk.0 == range.chunk.0 && last.start + last.len == range.start => {
+                last.len += range.len;
+            }
+            _ => self.ranges.push(range),
         }
     }
 
@@ -325,7 +332,7 @@ impl Payload {
         if self.ranges.is_empty() {
             *self = more;
         } else {
-            self.ranges.extend(more.ranges);
+            more.ranges.into_iter().for_each(|range| self.push(range));
         }
     }
 
@@ -459,6 +466,19 @@ mod tests {
         drop(a);
         drop(b);
         assert_eq!((pool.in_use(), pool.free()), (0, 1));
+    }
+
+    #[test]
+    fn pieces_that_are_packed_side_by_side_are_one_range() {
+        let mut packer = Packer::new(Pool::new(256, 2));
+        let mut payload = Payload::new();
+        for byte in 0..=255u8 {
+            payload.append(packer.pack(&[byte]).into());
+        }
+        assert_eq!(payload.ranges().len(), 1);
+        payload.append(packer.pack(&[7]).into());
+        assert_eq!(payload.ranges().len(), 2);
+        assert_eq!(payload.to_vec(), (0..=255).chain([7]).collect::<Vec<u8>>());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Messages of an anonymous link: each says itself where it goes, in its properties' `to` (AMQP 1.0, section 3.2.4).
 
-use crate::ids::{LinkHandle, WireDelivery};
+use crate::ids::WireDelivery;
 use crate::limits;
 use crate::payload::Payload;
 use crate::wire::{message, WireError};
@@ -10,7 +10,6 @@ const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
 
 /// The begin of a message whose properties have not arrived yet.
 pub struct Held {
-    pub link: LinkHandle,
     pub wire: WireDelivery,
     pub message_format: u32,
     pub settled: bool,
@@ -21,8 +20,10 @@ pub struct Held {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination<'a> {
     Address(&'a str),
-    /// The message names none, or can't be read.
+    /// The message names none.
     Nowhere,
+    /// What comes before its body can't be read.
+    Undecodable,
     /// More of it has to arrive first.
     Later,
 }
@@ -39,8 +40,9 @@ pub fn destination<'a>(payload: &'a Payload, complete: bool, scratch: &'a mut Sc
         Ok(Some(to)) => Destination::Address(to),
         // Nothing but sections that come before the properties so far.
         Ok(None) if may_follow && ends_before_properties(payload) => Destination::Later,
+        Ok(None) => Destination::Nowhere,
         Err(WireError::Truncated) if may_follow => Destination::Later,
-        _ => Destination::Nowhere,
+        Err(_) => Destination::Undecodable,
     }
 }
 
@@ -73,9 +75,15 @@ mod tests {
         assert_eq!(destination(&body_only, false, &mut { SCRATCH }), Destination::Nowhere);
         let empty = Payload::new();
         assert_eq!(destination(&empty, true, &mut { SCRATCH }), Destination::Nowhere);
-        assert_eq!(destination(&Payload::copied(&MESSAGE[..9]), true, &mut { SCRATCH }), Destination::Nowhere);
+        assert_eq!(destination(&Payload::copied(&MESSAGE[..7]), true, &mut { SCRATCH }), Destination::Nowhere);
+    }
+
+    #[test]
+    fn what_can_t_be_read_is_told_from_what_names_no_address() {
+        let cut = Payload::copied(&MESSAGE[..9]);
+        assert_eq!(destination(&cut, true, &mut { SCRATCH }), Destination::Undecodable);
         let garbage = Payload::copied(b"garbage");
-        assert_eq!(destination(&garbage, false, &mut { SCRATCH }), Destination::Nowhere);
+        assert_eq!(destination(&garbage, false, &mut { SCRATCH }), Destination::Undecodable);
     }
 
     #[test]
@@ -84,6 +92,6 @@ mod tests {
         endless.resize(PROPERTIES_BYTES_MAX - 1, 0);
         assert_eq!(destination(&Payload::copied(&endless), false, &mut { SCRATCH }), Destination::Later);
         endless.push(0);
-        assert_eq!(destination(&Payload::copied(&endless), false, &mut { SCRATCH }), Destination::Nowhere);
+        assert_eq!(destination(&Payload::copied(&endless), false, &mut { SCRATCH }), Destination::Undecodable);
     }
 }

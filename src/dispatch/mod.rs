@@ -35,8 +35,9 @@ use crate::security::{Exchange, Step};
 use crate::time::Time;
 use anonymous::{Destination, Held};
 use events::{Publication, Publisher};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A lent output buffer's first size; it grows with use, and keeps what it grew to while it is pooled.
 const OUTPUT_BYTES: usize = 16 * 1024;
@@ -45,6 +46,12 @@ const OUTPUT_RANGES: usize = 64;
 const OUTPUTS_KEPT_MAX: usize = 128;
 /// A buffer that grew beyond this isn't kept, so that what is kept is 16 MiB at most.
 const OUTPUT_BYTES_KEPT_MAX: usize = limits::OUTPUT_MARK_BYTES / 2;
+
+/// Events of one connection that are acted on before others have their turn. One read may bring about millions: a
+/// disposition names a hundred thousand deliveries in thirty bytes.
+const EVENTS_AT_ONCE: u64 = 16 * 1024;
+/// What an event of a link's or connection's life counts as.
+const RARE_EVENT_COST: u64 = 16;
 
 /// Reads of fewer bytes are packed: what stays of the others keeps at most eight times its size in chunks.
 const PACKED_BYTES_MAX: usize = limits::CHUNK_BYTES / 8;
@@ -60,13 +67,15 @@ struct Peer {
     link_capacity: u32,
     /// In `Dispatch::pending`.
     pending: bool,
+    /// In `Dispatch::deferred`: no more input until its turn comes.
+    deferred: bool,
     /// The router knows this connection.
     opened: bool,
     exchange: Option<(Exchange, String)>,
     /// Links that the router knows, for the stop; in an order that doesn't vary from run to run.
     links: BTreeSet<LinkHandle>,
     /// Messages of anonymous links whose `to` has not arrived yet.
-    held: Vec<Held>,
+    held: BTreeMap<LinkHandle, Held>,
 }
 
 pub struct Dispatch {
@@ -75,6 +84,9 @@ pub struct Dispatch {
     peers: Vec<Option<Box<Peer>>>,
     /// Connections whose engine was told something.
     pending: Vec<ConnectionId>,
+    /// Connections that had their share of `Dispatch::run`; they go on when time has.
+    deferred: Vec<ConnectionId>,
+    deferred_at: Time,
     outputs: Vec<Transmit>,
     packer: Packer,
     publisher: Publisher,
@@ -112,6 +124,8 @@ impl Dispatch {
             router: Router::new(router, now),
             peers: Vec::new(),
             pending: Vec::with_capacity(1024),
+            deferred: Vec::new(),
+            deferred_at: now,
             outputs: Vec::with_capacity(OUTPUTS_KEPT_MAX),
             packer: Packer::new(Pool::new(limits::CHUNK_BYTES, PACKING_CHUNKS_KEPT)),
             reports: VecDeque::new(),
@@ -143,22 +157,57 @@ impl Dispatch {
         Some(&mut peer.engine)
     }
 
-    /// Drains an engine's events into the router, batch by batch.
-    fn pump(&mut self, id: ConnectionId, now: Time) {
+    /// Drains an engine's events into the router, batch by batch: all of them, or what `left` allows. Then the connection is
+    /// deferred.
+    fn pump(&mut self, id: ConnectionId, mut left: u64, now: Time) {
         if let Some(peer) = find(&mut self.peers, id) {
+            if peer.deferred && left != u64::MAX {
+                return;
+            }
             lend(peer, &mut self.outputs);
         }
         loop {
             while let Some(event) = find(&mut self.peers, id).and_then(|peer| peer.engine.poll_batch()) {
-                self.event(id, event, now);
+                let cost = self.event(id, event, now);
+                left = left.saturating_sub(cost);
+                if left == 0 {
+                    self.defer(id, now);
+                    break;
+                }
             }
             self.apply_outputs();
+            if left == 0 {
+                break;
+            }
             if !find(&mut self.peers, id).is_some_and(|peer| peer.engine.next_batch()) {
                 break;
             }
         }
         if self.trace {
             self.drain_trace(id);
+        }
+    }
+
+    #[cold]
+    fn defer(&mut self, id: ConnectionId, now: Time) {
+        if let Some(peer) = find(&mut self.peers, id) {
+            peer.deferred = true;
+            self.deferred.push(id);
+            self.deferred_at = now;
+        }
+    }
+
+    /// Connections that had their share and go on, now that the others had theirs.
+    #[cold]
+    fn resume(&mut self) {
+        for id in std::mem::take(&mut self.deferred) {
+            if let Some(peer) = find(&mut self.peers, id) {
+                peer.deferred = false;
+                if !peer.pending {
+                    peer.pending = true;
+                    self.pending.push(id);
+                }
+            }
         }
     }
 
@@ -173,7 +222,7 @@ impl Dispatch {
     // ── events ──
 
     #[inline]
-    fn event(&mut self, id: ConnectionId, event: Event, now: Time) {
+    fn event(&mut self, id: ConnectionId, event: Event, now: Time) -> u64 {
         match event {
             Event::Transfer(transfer) => self.transfer(id, transfer, now),
             Event::ReceiverDisposition { delivery, wire, state, settled } => {
@@ -188,9 +237,9 @@ impl Dispatch {
                 Some(delivery) => self.router.delivery_more(delivery, payload, !more, settled, now),
                 None => self.held_more(id, link, wire, payload, more, settled, now),
             },
-            Event::TransferAborted { wire, token, .. } => match token {
+            Event::TransferAborted { link, wire, token } => match token {
                 Some(delivery) => self.router.delivery_aborted(delivery, now),
-                None => self.held_aborted(id, wire, now),
+                None => self.held_aborted(id, link, wire, now),
             },
             Event::Credit { link, delivery_count, limit, drain } => {
                 if let Some(link) = self.link_token(id, link) {
@@ -206,8 +255,12 @@ impl Dispatch {
                 self.router.payload_sent(delivery, bytes, complete, now)
             }
             Event::SessionWritable { session } => self.router.session_writable(id, session, now),
-            rare => self.rare_event(id, rare, now),
+            rare => {
+                self.rare_event(id, rare, now);
+                return RARE_EVENT_COST;
+            }
         }
+        1
     }
 
     /// Events of a connection's or link's life: they may allocate.
@@ -234,7 +287,7 @@ impl Dispatch {
     /// no longer, and the router does what it can about its own.
     fn session_full(&mut self, id: ConnectionId, session: SessionNumber, now: Time) {
         if let Some(peer) = find(&mut self.peers, id) {
-            let held = peer.held.iter().filter(|held| held.wire.session == session);
+            let held = peer.held.values().filter(|held| held.wire.session == session);
             let bytes = held.map(|held| held.payload.len()).sum();
             peer.engine.payload_released(session, bytes);
         }
@@ -339,9 +392,13 @@ impl Dispatch {
     }
 
     fn link_forgotten(&mut self, id: ConnectionId, link: LinkHandle) {
-        if let Some(peer) = find(&mut self.peers, id) {
-            peer.held.retain(|held| held.link != link);
-            peer.links.remove(&link);
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        peer.links.remove(&link);
+        if let Some(held) = peer.held.remove(&link) {
+            // The session may live on: its window has to.
+            if let Some(engine) = self.engine(id) {
+                engine.payload_released(held.wire.session, held.payload.len());
+            }
         }
     }
 
@@ -393,41 +450,54 @@ impl Dispatch {
         let forgotten = arrival.settled && arrival.complete;
         if let Some(delivery) = self.router.delivery(link, arrival, now) {
             if !forgotten {
-                if let Some(peer) = find(&mut self.peers, id) {
-                    peer.engine.set_incoming_token(wire, delivery);
-                }
+                self.keep(id, wire, delivery);
             }
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, id: ConnectionId, wire: WireDelivery, delivery: DeliveryId) {
+        if let Some(peer) = find(&mut self.peers, id) {
+            peer.engine.set_incoming_token(wire, delivery);
         }
     }
 
     /// On an anonymous link the message itself says where it goes; until that has arrived, the message is held.
     fn anonymous_transfer(&mut self, id: ConnectionId, link: LinkId, transfer: Transfer, now: Time) {
         let held = Held {
-            link: transfer.link,
             wire: transfer.wire,
             message_format: transfer.message_format,
             settled: transfer.settled,
             payload: transfer.payload,
         };
-        self.look_for_to(id, link, held, transfer.more, now);
+        self.look_for_to(id, (transfer.link, link), held, transfer.more, now);
     }
 
-    fn look_for_to(&mut self, id: ConnectionId, link: LinkId, held: Held, more: bool, now: Time) {
+    /// `link`: as the engine names it, and the router.
+    fn look_for_to(&mut self, id: ConnectionId, link: (LinkHandle, LinkId), mut held: Held, more: bool, now: Time) {
+        let (handle, link) = link;
         let mut scratch = anonymous::SCRATCH;
         // The address is read out of a second reference to the same bytes, while the first goes to the router.
         let probe = held.payload.clone();
-        let to = match anonymous::destination(&probe, !more, &mut scratch) {
-            Destination::Address(to) => Some(to),
-            Destination::Nowhere => None,
+        let (to, is_decodable) = match anonymous::destination(&probe, !more, &mut scratch) {
+            Destination::Address(to) => (Some(to), true),
+            Destination::Nowhere => (None, true),
+            Destination::Undecodable => (None, false),
             Destination::Later => {
+                self.packer.pack_payload(&mut held.payload, limits::COPY_BYTES_MAX);
                 if let Some(peer) = find(&mut self.peers, id) {
-                    peer.held.push(held);
+                    peer.held.insert(handle, held);
                 }
                 return;
             }
         };
-        let Held { wire, message_format, settled, payload, .. } = held;
-        self.arrive(id, link, Arrival { wire, message_format, settled, complete: !more, payload, to }, now);
+        let Held { wire, message_format, settled, payload } = held;
+        let arrival = Arrival { wire, message_format, settled, complete: !more, payload, to };
+        if is_decodable {
+            self.arrive(id, link, arrival, now);
+        } else if let Some(delivery) = self.router.delivery_undecodable(link, arrival, now) {
+            self.keep(id, wire, delivery);
+        }
     }
 
     /// A later frame of a message that the router doesn't have: held, or done with.
@@ -437,32 +507,32 @@ impl Dispatch {
         id: ConnectionId,
         link: LinkHandle,
         wire: WireDelivery,
-        payload: Payload,
+        mut payload: Payload,
         more: bool,
         settled: bool,
         now: Time,
     ) {
         let Some(peer) = find(&mut self.peers, id) else { return };
-        let Some(index) = peer.held.iter().position(|held| held.wire == wire) else {
+        let held = peer.held.remove(&link).filter(|held| held.wire == wire);
+        let Some(mut held) = held else {
             let bytes = payload.len();
             if let Some(engine) = self.engine(id) {
                 engine.payload_released(wire.session, bytes);
             }
             return;
         };
-        let mut held = peer.held.swap_remove(index);
+        self.packer.pack_payload(&mut payload, limits::COPY_BYTES_MAX);
         held.payload.append(payload);
         held.settled |= settled;
-        if let Some(link) = peer.engine.link_token(link) {
-            self.look_for_to(id, link, held, more, now);
+        if let Some(token) = peer.engine.link_token(link) {
+            self.look_for_to(id, (link, token), held, more, now);
         }
     }
 
-    fn held_aborted(&mut self, id: ConnectionId, wire: WireDelivery, now: Time) {
+    fn held_aborted(&mut self, id: ConnectionId, link: LinkHandle, wire: WireDelivery, now: Time) {
         let Some(peer) = find(&mut self.peers, id) else { return };
-        if let Some(index) = peer.held.iter().position(|held| held.wire == wire) {
-            let held = peer.held.swap_remove(index);
-            let link = peer.engine.link_token(held.link);
+        if let Some(held) = peer.held.remove(&link).filter(|held| held.wire == wire) {
+            let link = peer.engine.link_token(link);
             if let Some(engine) = self.engine(id) {
                 engine.payload_released(wire.session, held.payload.len());
             }
@@ -616,10 +686,11 @@ impl Dispatch {
             number,
             link_capacity,
             pending: false,
+            deferred: false,
             opened: false,
             exchange: None,
             links: BTreeSet::new(),
-            held: Vec::new(),
+            held: BTreeMap::new(),
         });
         let index = id.index as usize;
         if self.peers.len() <= index {
@@ -637,7 +708,7 @@ impl Dispatch {
         }
         if let Some(engine) = self.engine(id) {
             engine.handle_input(bytes, now);
-            self.pump(id, now);
+            self.pump(id, EVENTS_AT_ONCE, now);
         }
     }
 
@@ -663,7 +734,7 @@ impl Dispatch {
 
     /// Whether bytes are to be read at all now.
     pub fn wants_input(&mut self, id: ConnectionId) -> bool {
-        find(&mut self.peers, id).is_some_and(|peer| peer.engine.wants_input())
+        find(&mut self.peers, id).is_some_and(|peer| !peer.deferred && peer.engine.wants_input())
     }
 
     /// Does what follows from all that happened, and puts each connection that may have output, an end or another
@@ -673,13 +744,16 @@ impl Dispatch {
             self.router.handle_timeout(now);
             self.apply_outputs();
         }
+        if !self.deferred.is_empty() && now > self.deferred_at {
+            self.resume();
+        }
         loop {
             while let Some(id) = self.pending.pop() {
                 if let Some(peer) = find(&mut self.peers, id) {
                     // Before its events: what they bring about may make it pending again.
                     peer.pending = false;
                     touched.push(id);
-                    self.pump(id, now);
+                    self.pump(id, EVENTS_AT_ONCE, now);
                 }
             }
             if !self.publisher.is_due() {
@@ -710,7 +784,12 @@ impl Dispatch {
 
     /// When to call `run` though nothing happens.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.router.poll_timeout()
+        let timeout = self.router.poll_timeout();
+        if self.deferred.is_empty() {
+            return timeout;
+        }
+        let next = self.deferred_at + Duration::from_nanos(1);
+        Some(timeout.map_or(next, |timeout| timeout.min(next)))
     }
 
     /// What there is to send. Its buffers are the driver's until `transmitted` gives them back.
@@ -719,7 +798,7 @@ impl Dispatch {
         let peer = find(&mut self.peers, id)?;
         let transmit = peer.engine.poll_transmit();
         if peer.engine.has_work() {
-            if !peer.pending {
+            if !(peer.pending || peer.deferred) {
                 peer.pending = true;
                 self.pending.push(id);
             }
@@ -757,7 +836,7 @@ impl Dispatch {
         // Its engine has closed as a rule; where the socket ended under it, its links end here.
         if let Some(engine) = self.engine(id) {
             engine.handle_end_of_stream(now);
-            self.pump(id, now);
+            self.pump(id, u64::MAX, now);
         }
         if let Some(slot) = self.peers.get_mut(id.index as usize) {
             if slot.as_ref().is_some_and(|peer| peer.id == id) {

@@ -22,6 +22,9 @@ use crate::time::Time;
 /// don't keep a whole chunk.
 const PACKED_BYTES_MAX: usize = limits::CHUNK_BYTES / 4;
 
+/// Later frames of a delivery that bring fewer bytes are packed wherever they go.
+const TINY_BYTES_MAX: usize = 256;
+
 /// Payload of incomplete deliveries that a session may have buffered; above it they stream at once, so that they
 /// can't close the window that their own rest has to come through.
 const BUFFERED_BYTES_MAX: usize = limits::SESSION_INCOMING_BYTES / 4;
@@ -29,7 +32,17 @@ const BUFFERED_BYTES_MAX: usize = limits::SESSION_INCOMING_BYTES / 4;
 impl Router {
     /// A delivery begins. The id, where the router keeps it, is the engine's token for it from now on (before
     /// the outputs are drained); None: it is complete and done with, or its link isn't known.
+    #[inline]
     pub fn delivery(&mut self, link_id: LinkId, arrival: Arrival<'_>, now: Time) -> Option<DeliveryId> {
+        self.arrive(link_id, arrival, true, now)
+    }
+
+    /// As `delivery`, of an anonymous link's message that can't be read as far as its address: it is rejected.
+    pub fn delivery_undecodable(&mut self, link_id: LinkId, arrival: Arrival<'_>, now: Time) -> Option<DeliveryId> {
+        self.arrive(link_id, arrival, false, now)
+    }
+
+    fn arrive(&mut self, link_id: LinkId, arrival: Arrival<'_>, decodable: bool, now: Time) -> Option<DeliveryId> {
         self.begin(now);
         let link = self.links.get_mut(link_id)?;
         if link.sender().is_none_or(|sender| sender.ended) {
@@ -59,7 +72,7 @@ impl Router {
             | if arrival.settled { SETTLED | PRESETTLED } else { OPEN };
         let id = self.deliveries.id(slot);
 
-        match link_address.map_or_else(|| self.resolve(arrival.to), Ok) {
+        match link_address.map_or_else(|| self.resolve(arrival.to, decodable), Ok) {
             Ok(address) => self.enter(slot, address, credit_slot),
             Err(state) => self.turn_away(slot, state),
         }
@@ -67,7 +80,10 @@ impl Router {
     }
 
     /// The address that a message names, where somebody uses it; else the outcome that it gets.
-    fn resolve(&self, to: Option<&str>) -> Result<AddressId, State> {
+    fn resolve(&self, to: Option<&str>, decodable: bool) -> Result<AddressId, State> {
+        if !decodable {
+            return Err(settle::rejected("amqp:decode-error", "the message can't be decoded as far as its properties"));
+        }
         let router_id = self.settings.router_id.as_str();
         let Some(name) = to.and_then(|to| name::parse(to, router_id)) else {
             return Err(settle::rejected("amqp:invalid-field", "the message names no address"));
@@ -109,6 +125,7 @@ impl Router {
             self.turn_away(slot, State::RELEASED);
         } else if !record.is(COMPLETE) {
             let bytes = record.bytes as usize;
+            self.packer.pack_payload(&mut record.payload, limits::COPY_BYTES_MAX);
             self.buffer(slot, bytes);
         } else if record.kind == Kind::Message {
             self.fan_out(slot);
@@ -120,7 +137,6 @@ impl Router {
     /// More of an incomplete delivery is here: it goes on when it is complete or large enough.
     fn buffer(&mut self, slot: Slot, added: usize) {
         let record = &mut self.deliveries[slot];
-        self.packer.pack_payload(&mut record.payload, limits::COPY_BYTES_MAX);
         record.set(BUFFERED);
         let Some(link) = self.links.get(record.in_link) else { return };
         let session = &mut self.connections.sessions[link.session_slot as usize];
@@ -199,7 +215,7 @@ impl Router {
     }
 
     /// A later frame of a delivery.
-    pub fn delivery_more(&mut self, id: DeliveryId, payload: Payload, complete: bool, settled: bool, now: Time) {
+    pub fn delivery_more(&mut self, id: DeliveryId, mut payload: Payload, complete: bool, settled: bool, now: Time) {
         self.begin(now);
         let Some(slot) = self.deliveries.slot(id) else { return };
         let record = &mut self.deliveries[slot];
@@ -207,6 +223,10 @@ impl Router {
             return;
         }
         let bytes = payload.len();
+        if bytes < TINY_BYTES_MAX {
+            // A stream of tiny frames behind a slow consumer: packed side by side they become one range again.
+            self.packer.pack_payload(&mut payload, TINY_BYTES_MAX);
+        }
         record.bytes += bytes as u64;
         record.unreleased += bytes as u32;
         // As a disposition of the sender's would: a consumer that has told its outcome waits for it.
@@ -227,10 +247,14 @@ impl Router {
                 self.review(slot);
             }
             (Stage::Buffering, _) => {
+                self.packer.pack_payload(&mut payload, limits::COPY_BYTES_MAX);
                 record.payload.append(payload);
                 self.buffer(slot, bytes);
             }
-            (Stage::Waiting, _) => record.payload.append(payload),
+            (Stage::Waiting, _) => {
+                self.packer.pack_payload(&mut payload, limits::COPY_BYTES_MAX);
+                record.payload.append(payload);
+            }
             (Stage::Assigned, Kind::Message) => self.copies_more(slot, payload, complete),
             (Stage::Assigned, _) => {
                 self.send_more(slot, payload, complete);

@@ -1,0 +1,183 @@
+//! Peers that mean harm, at dispatch: what they do costs them, and not the others.
+
+mod support;
+
+use ringway::dispatch::Dispatch;
+use ringway::engine::Settings;
+use ringway::ids::ConnectionId;
+use ringway::payload::Range;
+use ringway::routing::RouterSettings;
+use ringway::time::Time;
+use ringway::wire::performative::{Attach, Disposition, Performative, Role, Transfer};
+use std::sync::Arc;
+use std::time::Duration;
+use support::client::{first, source, target, Client};
+
+struct World {
+    dispatch: Dispatch,
+    settings: Arc<Settings>,
+    clients: Vec<(ConnectionId, Client)>,
+    now: Time,
+}
+
+impl World {
+    fn new() -> World {
+        let dispatch = Dispatch::new(RouterSettings::default(), false, Time::ZERO);
+        World { dispatch, settings: Arc::new(Settings::default()), clients: Vec::new(), now: Time::ZERO }
+    }
+
+    /// A connection with a session.
+    fn connect(&mut self) -> usize {
+        let index = self.clients.len();
+        let id = ConnectionId { index: index as u32, generation: 0 };
+        self.dispatch.accepted(id, &self.settings, 250, self.now);
+        let mut client = Client::default();
+        client.header_and_open();
+        client.begin(0);
+        self.clients.push((id, client));
+        self.pump();
+        self.clients[index].1.frames();
+        index
+    }
+
+    fn client(&mut self, index: usize) -> &mut Client {
+        &mut self.clients[index].1
+    }
+
+    /// One turn: what clients wrote is read, as far as the router wants it, and all output delivered.
+    fn turn(&mut self) {
+        self.now = self.now + Duration::from_micros(1);
+        for (id, client) in &mut self.clients {
+            if client.has_output() && self.dispatch.wants_input(*id) {
+                let bytes = client.take_output();
+                for read in bytes.chunks(64 * 1024) {
+                    self.dispatch.received(*id, Range::copied(read), self.now);
+                }
+            }
+        }
+        loop {
+            let mut touched = Vec::new();
+            self.dispatch.run(self.now, &mut touched);
+            if touched.is_empty() {
+                return;
+            }
+            for id in touched {
+                if let Some(transmit) = self.dispatch.poll_transmit(id) {
+                    self.clients[id.index as usize].1.feed(&transmit.to_vec());
+                    self.dispatch.transmitted(transmit);
+                }
+            }
+        }
+    }
+
+    fn pump(&mut self) {
+        for _ in 0..20 {
+            self.turn();
+        }
+    }
+}
+
+fn anonymous(handle: u32, name: &str) -> Vec<u8> {
+    let mut client = Client::default();
+    let (source, target) = (source(Some("client")), target(None));
+    let attach = Attach { name, handle, role: Role::Sender, ..Attach::default() };
+    client
+        .attach(0, Attach { source: Some(&source), target: Some(&target), initial_delivery_count: Some(0), ..attach });
+    client.take_output()
+}
+
+#[test]
+fn a_message_that_can_t_be_decoded_is_rejected_as_such() {
+    let mut world = World::new();
+    let sender = world.connect();
+    world.client(sender).raw(&anonymous(0, "a"));
+    world.pump();
+    world.client(sender).frames();
+    world.client(sender).send(0, 0, 0, b"garbage");
+    // A body without properties: nothing is wrong with it, but it names no address.
+    world.client(sender).send(0, 0, 1, b"\x00\x53\x75\xa0\x01x");
+    world.pump();
+    let frames = world.client(sender).frames();
+    let told: Vec<String> = frames
+        .iter()
+        .filter_map(|frame| match frame.performative() {
+            Performative::Disposition(said) => said.state.map(|state| String::from_utf8_lossy(state).into_owned()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("amqp:decode-error"), "{told:?}");
+    assert!(told[1].contains("amqp:invalid-field"), "{told:?}");
+}
+
+/// Part of a message whose address hasn't come counts in its session's window as long as it is held, not longer.
+#[test]
+fn a_link_that_ends_in_the_middle_of_an_anonymous_message_gives_the_window_back() {
+    let mut world = World::new();
+    let sender = world.connect();
+    let mut begin = vec![0x00, 0x53, 0x71, 0xd1, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 2];
+    begin.resize(15_000, 0);
+    for round in 0..600 {
+        let client = world.client(sender);
+        client.raw(&anonymous(0, &format!("a{round}")));
+        world.turn();
+        world.turn();
+        let client = world.client(sender);
+        client.transfer(0, Transfer { more: true, ..first(0, round, b"t") }, &begin);
+        client.detach(0, 0, true);
+        world.turn();
+        world.turn();
+        let briefs = world.client(sender).briefs();
+        assert!(!briefs.iter().any(|brief| brief.starts_with("end")), "round {round}: {briefs:?}");
+    }
+}
+
+#[test]
+fn a_flood_of_dispositions_leaves_others_their_turn() {
+    let mut world = World::new();
+    let (receiver, sender) = (world.connect(), world.connect());
+    world.client(receiver).attach_receiver(0, 0, "r", "q");
+    world.client(receiver).credit(0, 0, 0, 10_000);
+    world.pump();
+    for link in 0..25 {
+        world.client(sender).attach_sender(0, link, &format!("s{link}"), "q");
+    }
+    world.pump();
+    for delivery in 0..200 {
+        world.client(sender).send(0, delivery / 8, delivery, b"x");
+    }
+    world.pump();
+    let transfers = world.client(receiver).briefs().iter().filter(|brief| *brief == "transfer").count();
+    assert_eq!(transfers, 200);
+    // 200 deliveries, each named 1,000 times in one read and a bit.
+    let state = [0x00, 0x53, 0x23, 0xc0, 0x03, 0x02, 0x43, 0x44];
+    for _ in 0..1_000 {
+        world.client(receiver).disposition(
+            0,
+            Disposition {
+                role: Role::Receiver,
+                first: 0,
+                last: Some(1 << 31),
+                state: Some(&state),
+                ..Disposition::default()
+            },
+        );
+    }
+    let id = world.clients[receiver].0;
+    world.turn();
+    assert!(!world.dispatch.wants_input(id), "it had its share");
+    assert_eq!(world.dispatch.next_timeout().map(|at| at > world.now), Some(true));
+    // Others are served meanwhile.
+    world.client(sender).send(0, 0, 200, b"y");
+    let mut turns = 1;
+    while !world.dispatch.wants_input(id) {
+        world.turn();
+        turns += 1;
+    }
+    assert!((5..100).contains(&turns), "{turns}");
+    world.pump();
+    // The receiver's own word comes through when its turn is.
+    world.client(receiver).accept(0, 0, Some(1 << 31));
+    world.pump();
+    assert_eq!(world.dispatch.router().deliveries_len(), 0);
+}
