@@ -181,3 +181,36 @@ fn a_flood_of_dispositions_leaves_others_their_turn() {
     world.pump();
     assert_eq!(world.dispatch.router().deliveries_len(), 0);
 }
+
+/// However many links and sessions a peer has, what is held of messages whose address hasn't come is bounded.
+#[test]
+fn messages_without_an_address_yet_are_held_up_to_a_bound() {
+    let mut world = World::new();
+    let sender = world.connect();
+    let mut begin = vec![0x00, 0x53, 0x71, 0xd1, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 2];
+    begin.resize(15_000, 0);
+    for link in 0..200 {
+        world.client(sender).raw(&anonymous(link, &format!("a{link}")));
+    }
+    world.pump();
+    let mut rejected = 0;
+    for frame in 0..4 {
+        for link in 0..200 {
+            let transfer = if frame == 0 {
+                Transfer { more: true, ..first(link, link, b"t") }
+            } else {
+                Transfer { handle: link, more: true, ..Transfer::default() }
+            };
+            world.client(sender).transfer(0, transfer, &begin);
+            world.turn();
+            world.turn();
+        }
+        world.pump();
+        rejected += world.client(sender).briefs().iter().filter(|brief| *brief == "disposition").count();
+    }
+    // 12 MB in all, of which 4 are held; the session lives.
+    assert!(rejected > 0);
+    world.client(sender).attach_receiver(0, 300, "alive", "q");
+    world.pump();
+    assert!(world.client(sender).briefs().iter().any(|brief| brief == "attach"));
+}

@@ -8,6 +8,10 @@ use crate::wire::{message, WireError};
 /// A message's properties end within this many bytes, or it counts as having none: what is held for them is bounded.
 const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
 
+/// What a connection's links hold together at most, for messages whose properties have not arrived; more of them count as
+/// having none.
+pub const HELD_BYTES_MAX: usize = limits::SESSION_INCOMING_BYTES;
+
 /// The begin of a message whose properties have not arrived yet.
 pub struct Held {
     pub wire: WireDelivery,

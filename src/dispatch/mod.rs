@@ -76,6 +76,8 @@ struct Peer {
     links: BTreeSet<LinkHandle>,
     /// Messages of anonymous links whose `to` has not arrived yet.
     held: BTreeMap<LinkHandle, Held>,
+    /// Payload bytes of them.
+    held_bytes: usize,
 }
 
 pub struct Dispatch {
@@ -114,6 +116,13 @@ fn find(peers: &mut [Option<Box<Peer>>], id: ConnectionId) -> Option<&mut Peer> 
         Some(Some(peer)) if peer.id == id => Some(peer),
         _ => None,
     }
+}
+
+/// Takes a held message out.
+fn take_held(peer: &mut Peer, link: LinkHandle) -> Option<Held> {
+    let held = peer.held.remove(&link)?;
+    peer.held_bytes -= held.payload.len();
+    Some(held)
 }
 
 impl Dispatch {
@@ -394,7 +403,7 @@ impl Dispatch {
     fn link_forgotten(&mut self, id: ConnectionId, link: LinkHandle) {
         let Some(peer) = find(&mut self.peers, id) else { return };
         peer.links.remove(&link);
-        if let Some(held) = peer.held.remove(&link) {
+        if let Some(held) = take_held(peer, link) {
             // The session may live on: its window has to.
             if let Some(engine) = self.engine(id) {
                 engine.payload_released(held.wire.session, held.payload.len());
@@ -422,6 +431,7 @@ impl Dispatch {
     fn connection_over(&mut self, id: ConnectionId, error: Option<Box<RemoteError>>, now: Time) {
         let Some(peer) = find(&mut self.peers, id) else { return };
         peer.held.clear();
+        peer.held_bytes = 0;
         peer.links.clear();
         let connection = peer.number;
         if std::mem::replace(&mut peer.opened, false) {
@@ -483,9 +493,12 @@ impl Dispatch {
             Destination::Address(to) => (Some(to), true),
             Destination::Nowhere => (None, true),
             Destination::Undecodable => (None, false),
+            // All of a connection's links together hold so much, whatever its windows are.
+            Destination::Later if !self.may_hold(id, held.payload.len()) => (None, true),
             Destination::Later => {
                 self.packer.pack_payload(&mut held.payload, limits::COPY_BYTES_MAX);
                 if let Some(peer) = find(&mut self.peers, id) {
+                    peer.held_bytes += held.payload.len();
                     peer.held.insert(handle, held);
                 }
                 return;
@@ -498,6 +511,10 @@ impl Dispatch {
         } else if let Some(delivery) = self.router.delivery_undecodable(link, arrival, now) {
             self.keep(id, wire, delivery);
         }
+    }
+
+    fn may_hold(&mut self, id: ConnectionId, bytes: usize) -> bool {
+        find(&mut self.peers, id).is_some_and(|peer| peer.held_bytes + bytes <= anonymous::HELD_BYTES_MAX)
     }
 
     /// A later frame of a message that the router doesn't have: held, or done with.
@@ -513,7 +530,7 @@ impl Dispatch {
         now: Time,
     ) {
         let Some(peer) = find(&mut self.peers, id) else { return };
-        let held = peer.held.remove(&link).filter(|held| held.wire == wire);
+        let held = take_held(peer, link).filter(|held| held.wire == wire);
         let Some(mut held) = held else {
             let bytes = payload.len();
             if let Some(engine) = self.engine(id) {
@@ -531,7 +548,7 @@ impl Dispatch {
 
     fn held_aborted(&mut self, id: ConnectionId, link: LinkHandle, wire: WireDelivery, now: Time) {
         let Some(peer) = find(&mut self.peers, id) else { return };
-        if let Some(held) = peer.held.remove(&link).filter(|held| held.wire == wire) {
+        if let Some(held) = take_held(peer, link).filter(|held| held.wire == wire) {
             let link = peer.engine.link_token(link);
             if let Some(engine) = self.engine(id) {
                 engine.payload_released(wire.session, held.payload.len());
@@ -691,6 +708,7 @@ impl Dispatch {
             exchange: None,
             links: BTreeSet::new(),
             held: BTreeMap::new(),
+            held_bytes: 0,
         });
         let index = id.index as usize;
         if self.peers.len() <= index {
