@@ -2,7 +2,7 @@
 //!
 //! Checked: each unsettled delivery has exactly one outcome; order a pair of links; bodies whole; never a delivery
 //! beyond a consumer's credit, on a busy link or a blocked session; senders' credit never negative; payload all
-//! released; nothing left at the end.
+//! released; threshold edges are those of a model that watches every depth; nothing left at the end.
 
 #[path = "routing_support/mod.rs"]
 mod support;
@@ -12,7 +12,9 @@ use ringway::limits::STREAM_BYTES_MIN;
 use ringway::link::{Direction, ReceiverSettleMode, SenderSettleMode};
 use ringway::outcome::{State, StateKind};
 use ringway::payload::Payload;
-use ringway::routing::{Arrival, Attach, FlowControl, Output, Router, RouterSettings};
+use ringway::routing::{
+    AddressRule, AddressRules, Arrival, Attach, FlowControl, Marks, Output, Router, RouterSettings, Unit,
+};
 use ringway::time::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -101,10 +103,22 @@ struct World {
     payload: HashMap<ConnectionId, i64>,
     delivered: usize,
     multi: HashMap<u32, u32>,
+    /// By address and unit: whether the model is above, and what it and the router raised.
+    edges: BTreeMap<(&'static str, Unit), Edges>,
+}
+
+#[derive(Default)]
+struct Edges {
+    above: bool,
+    expected: Vec<bool>,
+    raised: Vec<bool>,
 }
 
 const ADDRESSES: [&str; 4] = ["closest/a", "balanced/b", "multicast/c", "closest/d"];
 const NUMBER_BYTES: usize = 8;
+/// Marks of all of them, so low that they are often passed.
+const COUNT: Marks = Marks { up: 4, down: 1 };
+const SIZE: Marks = Marks { up: 100, down: 20 };
 
 impl World {
     fn new(seed: u64, settings: RouterSettings) -> World {
@@ -122,6 +136,7 @@ impl World {
             payload: HashMap::new(),
             delivered: 0,
             multi: HashMap::new(),
+            edges: BTreeMap::new(),
         }
     }
 
@@ -455,9 +470,12 @@ impl World {
 
     /// Applies all outputs and looks whether they are allowed.
     fn drain(&mut self) {
+        self.watch();
         while let Some(output) = self.router.poll_output() {
             self.apply(output);
+            self.watch();
         }
+        self.watch();
         self.router.check_invariants().expect("the invariants hold");
         self.got.iter_mut().for_each(|got| {
             // Over: settled and whole.
@@ -465,6 +483,31 @@ impl World {
                 *got = None;
             }
         });
+    }
+
+    /// Compares the depths that there are now with the marks, and takes what the router raised.
+    fn watch(&mut self) {
+        for address in ADDRESSES {
+            let view = self.router.address(address);
+            let depths = view.map_or((0, 0), |view| (view.depth_messages(), view.depth_bytes()));
+            for (unit, depth, marks) in [(Unit::Messages, depths.0, COUNT), (Unit::Bytes, depths.1, SIZE)] {
+                let edges = self.edges.entry((address, unit)).or_default();
+                if !edges.above && depth >= marks.up || edges.above && depth <= marks.down {
+                    edges.above = !edges.above;
+                    edges.expected.push(edges.above);
+                }
+            }
+        }
+        let all = &mut self.edges;
+        self.router.flush_edges(|address, edge| {
+            assert_eq!(edge.missed, 0);
+            let address = ADDRESSES.into_iter().find(|known| *known == address).expect("an address with marks");
+            all.entry((address, edge.unit)).or_default().raised.push(edge.increasing);
+            true
+        });
+        for (key, edges) in &self.edges {
+            assert_eq!(edges.raised, edges.expected, "{key:?}");
+        }
     }
 
     fn apply(&mut self, output: Output) {
@@ -675,14 +718,29 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
+/// The usual rules, with marks on every address.
+fn rules() -> AddressRules {
+    let watched = |rule: &AddressRule| {
+        let mut rule = rule.clone();
+        (rule.attributes.alert_count, rule.attributes.alert_size) = (Some(COUNT), Some(SIZE));
+        rule
+    };
+    AddressRules::new(settings().rules.rules().iter().map(watched).collect()).expect("rules")
+}
+
 fn run(flow_control: FlowControl, credit_slack_percent: u32) {
+    live_all(seeds(), 1_000, flow_control, credit_slack_percent);
+}
+
+fn live_all(seeds: std::ops::Range<u64>, steps: usize, flow_control: FlowControl, credit_slack_percent: u32) {
     // Short enough for it to happen within a life.
     let multicast_stall = Duration::from_millis(50);
-    let settings = || RouterSettings { flow_control, credit_slack_percent, multicast_stall, ..settings() };
+    let settings =
+        || RouterSettings { flow_control, credit_slack_percent, multicast_stall, rules: rules(), ..settings() };
 
     let mut delivered = 0;
-    for seed in seeds() {
-        let one = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(seed, 1_000, settings())));
+    for seed in seeds {
+        let one = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(seed, steps, settings())));
         delivered += one.unwrap_or_else(|panic| {
             eprintln!("seed {seed}: ROUTING_SEED={seed} repeats it");
             std::panic::resume_unwind(panic)
@@ -705,4 +763,10 @@ fn by_share() {
 #[test]
 fn by_share_without_slack() {
     run(FlowControl::Share, 0);
+}
+
+/// Edges above all: as many different beginnings and ends.
+#[test]
+fn a_thousand_short_lives() {
+    live_all(0..1_000, 100, FlowControl::Share, 100);
 }

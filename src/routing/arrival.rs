@@ -116,7 +116,8 @@ impl Router {
         address.credit.arrived(credit_slot, self.now);
         if address.treatment == Treatment::Multicast {
             record.kind = Kind::Message;
-        } else {
+        } else if !address.consumers.is_empty() {
+            // What is turned away at once never was a backlog.
             record.set(DEPTH);
             let Address { depth, rest, .. } = address;
             depth.added(1, record.bytes, |edge| self.edges.raise(rest.clone(), edge));
@@ -222,18 +223,26 @@ impl Router {
         if record.is(COMPLETE | CUT) || record.kind == Kind::Copy {
             return;
         }
-        let bytes = payload.len();
-        if bytes < TINY_BYTES_MAX {
-            // A stream of tiny frames behind a slow consumer: packed side by side they become one range again.
-            self.packer.pack_payload(&mut payload, TINY_BYTES_MAX);
-        }
-        record.bytes += bytes as u64;
-        record.unreleased += bytes as u32;
         // As a disposition of the sender's would: a consumer that has told its outcome waits for it.
         let settles = settled && record.take(OPEN);
         if settles {
             record.set(SETTLED);
         }
+        if record.stage == Stage::Buffering {
+            let address = self.addresses.get(record.address);
+            if address.is_none_or(|address| address.consumers.is_empty()) {
+                // Its consumers left since it began: more of it is no backlog. It stays until all of it has come.
+                self.turn_away(slot, State::RELEASED);
+            }
+        }
+        let bytes = payload.len();
+        if bytes < TINY_BYTES_MAX {
+            // A stream of tiny frames behind a slow consumer: packed side by side they become one range again.
+            self.packer.pack_payload(&mut payload, TINY_BYTES_MAX);
+        }
+        let record = &mut self.deliveries[slot];
+        record.bytes += bytes as u64;
+        record.unreleased += bytes as u32;
         if complete {
             record.set(COMPLETE);
         }

@@ -13,9 +13,9 @@ use crate::routing::connection::Connections;
 use crate::routing::counters::Counters;
 use crate::routing::delivery::Deliveries;
 use crate::routing::link::Link;
-use crate::routing::name::TemporaryNames;
+use crate::routing::name::{self, Class, TemporaryNames};
 use crate::routing::output::Output;
-use crate::routing::settings::RouterSettings;
+use crate::routing::settings::{Marks, RouterSettings};
 use crate::routing::table::AddressTable;
 use crate::routing::threshold::{Edge, EdgeOutbox};
 use crate::time::Time;
@@ -219,6 +219,26 @@ impl Router {
             }
             taken
         });
+    }
+
+    /// Sets, changes or removes the marks of an address that is there, as management does at run time, for as long as it
+    /// is there; the depth is compared with them at once, and what was above and loses its marks has its decreasing
+    /// edge. False: the lower mark isn't below the upper one, or there is no such address (nobody has the events
+    /// address, and the router's own names have no marks).
+    pub fn set_alerts(&mut self, address: &str, count: Option<Marks>, size: Option<Marks>) -> bool {
+        let is_valid = |marks: Option<Marks>| marks.is_none_or(|marks| marks.down < marks.up);
+        if !is_valid(count) || !is_valid(size) {
+            return false;
+        }
+        let Some(name) = name::parse(address, &self.settings.router_id).filter(|name| name.class == Class::Mobile)
+        else {
+            return false;
+        };
+        let Some(address) = self.table.find(name).and_then(|id| self.addresses.get_mut(id)) else { return false };
+        (address.attributes.alert_count, address.attributes.alert_size) = (count, size);
+        let rest = &address.rest;
+        address.depth.set_marks(count, size, |edge| self.edges.raise(rest.clone(), edge));
+        true
     }
 
     /// Whether edges wait to be fetched.

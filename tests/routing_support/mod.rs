@@ -36,7 +36,7 @@ pub struct Bench {
     pub router: Router,
     pub now: Time,
     next: u32,
-    links: HashMap<LinkHandle, LinkId>,
+    links: HashMap<Port, LinkId>,
     /// Deliveries that consumers have, in the order in which they were sent.
     pub sent: Vec<(LinkId, DeliveryId)>,
     /// States with their encoding, as senders were told them.
@@ -150,7 +150,11 @@ impl Bench {
             },
             self.now,
         )?;
-        self.links.insert(link, attached.link);
+        self.links.insert(Port { connection, link }, attached.link);
+        if let Some(own) = attached.events_from {
+            let link = LinkHandle { index: attached.link.index, generation: attached.link.generation };
+            self.links.insert(Port { connection: ConnectionId::ROUTER, link }, own);
+        }
         Ok(attached)
     }
 
@@ -257,7 +261,7 @@ impl Bench {
     fn poll(&mut self) -> Vec<Out> {
         let mut outs = Vec::new();
         while let Some(output) = self.router.poll_output() {
-            let link = |port: &Port| self.links[&port.link];
+            let link = |port: &Port| self.links[port];
             if let Output::Credit { port, add, drain } = &output {
                 *self.credit.entry(link(port)).or_default() += add;
                 if *drain {
