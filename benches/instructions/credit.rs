@@ -18,6 +18,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("credit/1-busy-of-10000", |count| credit(10_000, 1, count)),
     ("balanced/10-consumers", |count| balanced(10, count)),
     ("balanced/2000-consumers", |count| balanced(2000, count)),
+    ("threshold/depth-alone", depth_alone),
     ("threshold/unconfigured", |count| threshold(None, count)),
     ("threshold/configured", |count| threshold(Some(Marks { up: 1000, down: 500 }), count)),
 ];
@@ -101,6 +102,36 @@ fn one_choice(balanced: &mut Balanced, out: &mut VecDeque<LocalSlot>) {
     if let Some(Choice::Local(slot)) = black_box(&*balanced).choose(Origin::HERE) {
         balanced.local_assigned(slot);
         out.push_back(slot);
+    }
+}
+
+/// An address's depth without marks on it: what management shows of any address.
+#[derive(Default)]
+struct DepthAlone {
+    messages: u64,
+    bytes: u64,
+}
+
+impl DepthAlone {
+    fn added(&mut self, messages: u32, bytes: u64) {
+        self.messages = self.messages.wrapping_add(u64::from(messages));
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+
+    fn removed(&mut self, messages: u32, bytes: u64) {
+        debug_assert!(self.messages >= u64::from(messages) && self.bytes >= bytes, "more went than came");
+        self.messages = self.messages.wrapping_sub(u64::from(messages));
+        self.bytes = self.bytes.wrapping_sub(bytes);
+    }
+}
+
+/// One operation: a message comes and goes.
+fn depth_alone(count: u64) {
+    let mut depth = DepthAlone::default();
+    depth.added(100, 100);
+    for _ in 0..count {
+        black_box(&mut depth).added(1, 1);
+        black_box(&mut depth).removed(1, 1);
     }
 }
 

@@ -1,6 +1,7 @@
 //! routing: one operation is one message, from its arrival to its outcome at the sender, with the outputs drained and
 //! the consumer's credit topped up.
 
+use std::collections::VecDeque;
 use std::hint::black_box;
 
 use ringway::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, SessionNumber, WireDelivery};
@@ -65,7 +66,9 @@ struct Consumer {
 
 struct World {
     router: Router,
-    senders: Vec<(LinkId, u32)>,
+    senders: Vec<LinkId>,
+    /// Senders, once for each credit that they have, in the order in which they were granted.
+    granted: VecDeque<usize>,
     consumers: Vec<Consumer>,
     sent: Vec<(usize, DeliveryId)>,
     payload: Payload,
@@ -103,12 +106,15 @@ fn world(case: &Case) -> World {
         .map(|index| Consumer { link: attach(&mut router, index, Direction::Outgoing), count: 0, limit: CREDIT })
         .collect();
     let first = case.consumers as u32;
-    let senders =
-        (0..case.senders as u32).map(|index| (attach(&mut router, first + index, Direction::Incoming), 0)).collect();
+    let senders: Vec<_> =
+        (0..case.senders as u32).map(|index| attach(&mut router, first + index, Direction::Incoming)).collect();
+    let granted = VecDeque::with_capacity(senders.len() + case.consumers * 2 * CREDIT as usize);
     let payload = Payload::copied(&[7; 100]);
-    let mut world = World { router, senders, consumers, sent: Vec::with_capacity(16), payload, next: 0 };
+    let mut world = World { router, senders, granted, consumers, sent: Vec::with_capacity(16), payload, next: 0 };
     for at in 0..world.consumers.len() {
-        world.router.credit(world.consumers[at].link, 0, CREDIT, false, Time::ZERO);
+        // They don't all top up at the same message.
+        world.consumers[at].limit = CREDIT - at as u32 % TOP_UP;
+        world.router.credit(world.consumers[at].link, 0, world.consumers[at].limit, false, Time::ZERO);
         world.drain();
     }
     world
@@ -125,7 +131,7 @@ impl World {
                 }
                 Output::Credit { port, add, .. } => {
                     let at = port.link.index as usize - self.consumers.len();
-                    self.senders[at].1 += add;
+                    self.granted.extend((0..add).map(|_| at));
                 }
                 _ => {}
             }
@@ -133,12 +139,8 @@ impl World {
     }
 
     fn message(&mut self, settled: bool) {
-        // The next sender that may send.
-        let senders = self.senders.len();
-        let at = (0..senders).map(|step| (self.next as usize + step) % senders).find(|at| self.senders[*at].1 > 0);
-        let at = at.expect("a sender that has credit");
+        let sender = self.granted.pop_front().map(|at| self.senders[at]).expect("a sender that has credit");
         self.next = self.next.wrapping_add(1);
-        self.senders[at].1 -= 1;
         let arrival = Arrival {
             wire: WireDelivery { session: SessionNumber(0), delivery_id: self.next },
             message_format: 0,
@@ -147,7 +149,7 @@ impl World {
             payload: self.payload.clone(),
             to: None,
         };
-        black_box(self.router.delivery(self.senders[at].0, arrival, Time::ZERO));
+        black_box(self.router.delivery(sender, arrival, Time::ZERO));
         self.drain();
         while let Some((at, delivery)) = self.sent.pop() {
             if !settled {
@@ -167,6 +169,10 @@ impl World {
 
 fn run(case: Case, count: u64) {
     let mut world = world(&case);
+    // The credit that opens each sender is used up: what follows is as it goes on.
+    for _ in 0..2 * case.senders {
+        world.message(case.settled);
+    }
     for _ in 0..count {
         world.message(case.settled);
     }
