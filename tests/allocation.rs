@@ -23,7 +23,10 @@ thread_local! {
 
 struct Counting;
 
-fn count() {
+/// The same by size: under 1, 2, 4, … bytes.
+static BY_SIZE: [AtomicU64; 40] = [const { AtomicU64::new(0) }; 40];
+
+fn count(size: usize) {
     let is_shard = IS_SHARD.try_with(|is_shard| {
         if !is_shard.get() {
             // Looked at each time, since a thread has another name until it has set its own.
@@ -36,20 +39,22 @@ fn count() {
     });
     if is_shard == Ok(true) {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        let bits = (usize::BITS - size.leading_zeros()) as usize;
+        BY_SIZE[bits.min(39)].fetch_add(1, Ordering::Relaxed);
     }
 }
 
 // SAFETY: the system's allocator does it; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         System.alloc(layout)
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         System.dealloc(pointer, layout)
     }
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size);
         System.realloc(pointer, layout, size)
     }
 }
@@ -235,6 +240,7 @@ fn allocations_of(count: u32, body: usize) -> u64 {
         let now = ALLOCATIONS.load(Ordering::Relaxed);
         if received >= count / 4 && warm.is_none() {
             warm = Some(now);
+            BY_SIZE.iter().for_each(|size| size.store(0, Ordering::Relaxed));
         }
         if received < count {
             last = now;
@@ -253,7 +259,11 @@ fn a_steady_flow_allocates_nothing() {
         let count = 100_000;
         let allocations = allocations_of(count, body);
         // Pools and tables may still grow a little when the flow finds a new high.
-        assert!(allocations <= 64, "{allocations} allocations for {count} messages of {body} bytes");
+        let sizes: Vec<u64> = BY_SIZE.iter().map(|size| size.load(Ordering::Relaxed)).collect();
+        assert!(
+            allocations <= 64,
+            "{allocations} allocations for {count} messages of {body} bytes; under 1, 2, 4, … bytes: {sizes:?}"
+        );
         println!("{body} bytes: {allocations} allocations after warming up");
     }
 }

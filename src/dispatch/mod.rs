@@ -18,6 +18,7 @@
 
 mod anonymous;
 mod events;
+mod outputs;
 mod report;
 
 pub use report::Report;
@@ -35,17 +36,10 @@ use crate::security::{Exchange, Step};
 use crate::time::Time;
 use anonymous::{Destination, Held};
 use events::{Publication, Publisher};
+use outputs::Outputs;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A lent output buffer's first size; it grows with use, and keeps what it grew to while it is pooled.
-const OUTPUT_BYTES: usize = 16 * 1024;
-const OUTPUT_RANGES: usize = 64;
-/// Output buffers that are kept for the next ones that need some.
-const OUTPUTS_KEPT_MAX: usize = 128;
-/// A buffer that grew beyond this isn't kept, so that what is kept is 16 MiB at most.
-const OUTPUT_BYTES_KEPT_MAX: usize = limits::OUTPUT_MARK_BYTES / 2;
 
 /// Events of one connection that are acted on before others have their turn. One read may bring about millions: a
 /// disposition names a hundred thousand deliveries in thirty bytes.
@@ -89,7 +83,7 @@ pub struct Dispatch {
     /// Connections that had their share of `Dispatch::run`; they go on when time has.
     deferred: Vec<ConnectionId>,
     deferred_at: Time,
-    outputs: Vec<Transmit>,
+    outputs: Outputs,
     packer: Packer,
     publisher: Publisher,
     /// Drained by the driver after each call, so it is as long as one call's work.
@@ -102,10 +96,9 @@ pub struct Dispatch {
 
 /// Sees to it that an engine has a buffer to write to.
 #[inline]
-fn lend(peer: &mut Peer, outputs: &mut Vec<Transmit>) {
+fn lend(peer: &mut Peer, outputs: &mut Outputs) {
     if peer.engine.needs_output() {
-        let buffer = outputs.pop();
-        peer.engine.give_output(buffer.unwrap_or_else(|| Transmit::with_capacity(OUTPUT_BYTES, OUTPUT_RANGES)));
+        peer.engine.give_output(outputs.take());
     }
 }
 
@@ -135,7 +128,7 @@ impl Dispatch {
             pending: Vec::with_capacity(1024),
             deferred: Vec::new(),
             deferred_at: now,
-            outputs: Vec::with_capacity(OUTPUTS_KEPT_MAX),
+            outputs: Outputs::default(),
             packer: Packer::new(Pool::new(limits::CHUNK_BYTES, PACKING_CHUNKS_KEPT)),
             reports: VecDeque::new(),
             trace,
@@ -833,9 +826,7 @@ impl Dispatch {
     #[inline]
     pub fn transmitted(&mut self, mut transmit: Transmit) {
         transmit.clear();
-        if self.outputs.len() < OUTPUTS_KEPT_MAX && transmit.bytes.capacity() <= OUTPUT_BYTES_KEPT_MAX {
-            self.outputs.push(transmit);
-        }
+        self.outputs.put(transmit);
     }
 
     /// The next fact for the log.
