@@ -227,7 +227,7 @@ fn start(settings: engine::Settings) -> (SocketAddr, shard::ShardHandle) {
     (address, shard::spawn(settings, vec![listener]).unwrap())
 }
 
-/// Allocations of the shard between the first quarter and the end of `count` messages.
+/// Allocations of the shard in the second half of `count` messages.
 fn allocations_of(count: u32, body: usize) -> u64 {
     let (address, handle) = start(engine::Settings::default());
     let mut receiver = Client::connect(address, "receiver");
@@ -238,7 +238,7 @@ fn allocations_of(count: u32, body: usize) -> u64 {
     let (mut warm, mut last) = (None, 0);
     receive_all(receiver, count, 500, |received| {
         let now = ALLOCATIONS.load(Ordering::Relaxed);
-        if received >= count / 4 && warm.is_none() {
+        if received >= count / 2 && warm.is_none() {
             warm = Some(now);
             BY_SIZE.iter().for_each(|size| size.store(0, Ordering::Relaxed));
         }
@@ -256,7 +256,7 @@ fn allocations_of(count: u32, body: usize) -> u64 {
 fn a_steady_flow_allocates_nothing() {
     // One after the other: the counter is the process's.
     for body in [0, 100, 1500] {
-        let count = 100_000;
+        let count = 150_000;
         let allocations = allocations_of(count, body);
         // Pools and tables may still grow a little when the flow finds a new high.
         let sizes: Vec<u64> = BY_SIZE.iter().map(|size| size.load(Ordering::Relaxed)).collect();
