@@ -64,6 +64,8 @@ pub struct Message {
     /// What its sender was told, and whether that is the last word.
     pub outcome: Option<(StateKind, Vec<u8>)>,
     pub outcome_settled: bool,
+    /// Its sender settled it first.
+    pub abandoned: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +120,10 @@ pub enum Observation {
         key: Key,
     },
     Aborted {
+        key: Key,
+    },
+    /// Its sender settled it, whatever becomes of it.
+    Abandoned {
         key: Key,
     },
     Received {
@@ -231,11 +237,16 @@ impl Model {
                     copies: Vec::new(),
                     outcome: None,
                     outcome_settled: false,
+                    abandoned: false,
                 };
                 self.messages.insert(*key, message);
             }
             Observation::Completed { key } => self.message(*key).progress = Progress::Complete,
             Observation::Aborted { key } => self.message(*key).progress = Progress::Aborted,
+            Observation::Abandoned { key } => {
+                let message = self.message(*key);
+                message.abandoned = true;
+            }
             Observation::Received { key, link, settled, .. } => {
                 let copy = Copy { link: *link, settled: *settled, disposed: None };
                 self.message(*key).copies.push(copy);

@@ -7,7 +7,7 @@ use super::world::WorldSettings;
 use crate::engine;
 use crate::link::{ReceiverSettleMode, SenderSettleMode};
 use crate::routing::{
-    AddressAttributes, AddressMatch, AddressRule, AddressRules, FlowControl, RouterSettings, Treatment,
+    AddressAttributes, AddressMatch, AddressRule, AddressRules, FlowControl, Marks, RouterSettings, Treatment,
 };
 use crate::time::Time;
 use std::time::Duration;
@@ -18,6 +18,8 @@ pub struct Plan {
     pub peers: Vec<PeerPlan>,
     /// Joins, leaves, stalls happen before it.
     pub duration: Duration,
+    /// At the end the router stops in an orderly way; else its clients go.
+    pub router_stops: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +64,8 @@ pub struct LinkPlan {
     pub join_after: Duration,
     /// Detach at this time (closed or not), and attach again after a while, or never.
     pub leave: Option<(Time, bool, Option<Duration>)>,
+    /// At the time of `leave` attach once more under the same name instead: the router ends the older link.
+    pub steals: bool,
     pub kind: LinkKind,
 }
 
@@ -90,6 +94,10 @@ pub struct SenderPlan {
     pub piecemeal_percent: u64,
     /// When asked to drain with nothing to send, answers.
     pub answers_drain: bool,
+    /// Of a hundred unsettled messages, those that the sender settles before it hears what became of them.
+    pub abandon_percent: u64,
+    /// Each message asks for a reply to the address of this (dynamic) receiver of the same client.
+    pub reply_link: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -111,6 +119,8 @@ pub struct ReceiverPlan {
     pub drain_every: Option<Duration>,
     /// Changes its credit to something random so often.
     pub change_every: Option<Duration>,
+    /// What asks for a reply gets one through this (anonymous) sender of the same client.
+    pub reply_through: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,9 +132,22 @@ pub enum TopUp {
 
 /// The prefixes that the simulated router is configured with.
 pub fn rules() -> AddressRules {
-    let rule = |prefix: &str, treatment| AddressRule {
-        matches: AddressMatch::Prefix(prefix.to_owned()),
-        attributes: AddressAttributes { treatment: Some(treatment), ..AddressAttributes::default() },
+    rules_with_marks(|| (None, None))
+}
+
+/// The same with marks on the depths, in messages and in bytes.
+fn rules_with_marks(mut marks: impl FnMut() -> (Option<Marks>, Option<Marks>)) -> AddressRules {
+    let mut rule = |prefix: &str, treatment| {
+        let (alert_count, alert_size) = marks();
+        AddressRule {
+            matches: AddressMatch::Prefix(prefix.to_owned()),
+            attributes: AddressAttributes {
+                treatment: Some(treatment),
+                alert_count,
+                alert_size,
+                ..AddressAttributes::default()
+            },
+        }
     };
     AddressRules::new(vec![
         rule("closest", Treatment::Closest),
@@ -135,6 +158,13 @@ pub fn rules() -> AddressRules {
     .expect("four different prefixes")
 }
 
+fn marks(random: &mut Random, up_max: u64) -> Option<Marks> {
+    random.percent(60).then(|| {
+        let up = random.skewed(1, up_max);
+        Marks { up, down: random.below(up) }
+    })
+}
+
 fn milliseconds(random: &mut Random, low: u64, high: u64) -> Duration {
     Duration::from_micros(random.between(low * 1000, high * 1000))
 }
@@ -143,8 +173,34 @@ impl Plan {
     pub fn draw(random: &mut Random) -> Plan {
         let duration = milliseconds(random, 500, 5000);
         let addresses = addresses(random);
-        let peers = (0..random.between(2, 7)).map(|number| peer(random, number, duration, &addresses)).collect();
-        Plan { world: world(random), peers, duration }
+        let mut peers: Vec<PeerPlan> =
+            (0..random.between(2, 7)).map(|number| peer(random, number, duration, &addresses)).collect();
+        if random.percent(25) {
+            request_and_response(random, duration, &mut peers);
+        }
+        Plan { world: world(random), peers, duration, router_stops: random.percent(20) }
+    }
+}
+
+/// Some clients ask, others answer, over dynamic addresses.
+fn request_and_response(random: &mut Random, duration: Duration, peers: &mut Vec<PeerPlan>) {
+    let service = vec!["balanced/service".to_owned()];
+    for number in 0..random.between(2, 4) {
+        let mut peer = peer(random, 100 + number, duration, &service);
+        let session = peer.links[0].session;
+        let calm = |kind| LinkPlan { session, join_after: Duration::ZERO, leave: None, steals: false, kind };
+        let mut receiver = receiver(random, duration, &service);
+        let mut sender = sender(random, duration, &service);
+        if number == 0 || random.percent(30) {
+            receiver.reply_through = Some(1);
+            (sender.node, sender.addresses, sender.messages) = (Node::Anonymous, Vec::new(), 0);
+        } else {
+            receiver.node = Node::Dynamic;
+            (sender.node, sender.addresses) = (Node::Address(service[0].clone()), service.clone());
+            sender.reply_link = Some(0);
+        }
+        peer.links = vec![calm(LinkKind::Receiver(receiver)), calm(LinkKind::Sender(sender))];
+        peers.push(peer);
     }
 }
 
@@ -156,7 +212,7 @@ fn addresses(random: &mut Random) -> Vec<String> {
 
 fn world(random: &mut Random) -> WorldSettings {
     let router = RouterSettings {
-        rules: rules(),
+        rules: rules_with_marks(|| (marks(random, 50), marks(random, 20_000))),
         flow_control: if random.percent(75) { FlowControl::Share } else { FlowControl::Capacity },
         credit_slack_percent: *random.pick(&[0, 100, 100, 50]),
         seed: random.next(),
@@ -177,6 +233,7 @@ fn world(random: &mut Random) -> WorldSettings {
         link_capacity: *random.pick(&[250, 250, 1, 10, 1000]),
         chunk_bytes: *random.pick(&[512, 4096, 65_536]),
         turn_delay: Duration::from_micros(*random.pick(&[0, 10, 500])),
+        edges_refused_percent: *random.pick(&[0, 0, 30, 90]),
         trace: false,
     }
 }
@@ -246,6 +303,7 @@ fn link(random: &mut Random, sessions: usize, duration: Duration, addresses: &[S
         session: random.below(sessions as u64) as usize,
         join_after: if random.percent(50) { Duration::ZERO } else { milliseconds(random, 0, 200) },
         leave,
+        steals: random.percent(15),
         kind: match sends {
             true => LinkKind::Sender(sender(random, duration, addresses)),
             false => LinkKind::Receiver(receiver(random, duration, addresses)),
@@ -283,6 +341,8 @@ fn sender(random: &mut Random, duration: Duration, addresses: &[String]) -> Send
         abort_percent: *random.pick(&[0, 0, 0, 10, 50]),
         piecemeal_percent: *random.pick(&[0, 0, 20]),
         answers_drain: random.percent(90),
+        abandon_percent: *random.pick(&[0, 0, 0, 5]),
+        reply_link: None,
     }
 }
 
@@ -305,5 +365,6 @@ fn receiver(random: &mut Random, duration: Duration, addresses: &[String]) -> Re
         stall: random.percent(20).then(|| span(random, duration)),
         drain_every: random.percent(15).then(|| milliseconds(random, 5, 300)),
         change_every: random.percent(10).then(|| milliseconds(random, 5, 300)),
+        reply_through: None,
     }
 }

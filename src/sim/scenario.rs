@@ -337,12 +337,6 @@ impl Scenario {
         sender.link.map_or(0, |link| self.world.client(sender.peer).link(link).credit())
     }
 
-    /// Credit that was taken back from a sender, in all.
-    pub fn credit_taken_back(&self, id: SenderId) -> u32 {
-        let sender = &self.senders[id.0];
-        sender.link.map_or(0, |link| self.world.client(sender.peer).link(link).credit_taken_back)
-    }
-
     /// What a sender may have on its way: its credit and what waits for its outcome.
     pub fn credit_window(&self, id: SenderId) -> u32 {
         self.credit(id) + self.in_flight(id) as u32

@@ -62,7 +62,11 @@ pub struct Simulation {
     pub(super) calm: bool,
     /// Nobody begins anything any more.
     pub(super) winding_down: bool,
+    /// The router closes its connections.
+    pub(super) stopped: bool,
     failure: Option<String>,
+    /// At the end the router stops, rather than that its clients go.
+    stops: bool,
     /// Facts so far.
     observed: u64,
     traced: bool,
@@ -92,7 +96,9 @@ pub fn run_plan(seed: u64, mut plan: Plan, mut random: Random, traced: bool) -> 
         checkers: checkers::all(),
         calm: false,
         winding_down: false,
+        stopped: false,
         failure: None,
+        stops: plan.router_stops,
         observed: 0,
         traced,
     };
@@ -174,6 +180,10 @@ impl Simulation {
     /// Everybody goes: each in its own way, at its own time.
     fn wind_down(&mut self) {
         self.winding_down = true;
+        self.stopped = self.stops;
+        if self.stopped {
+            return self.world.stop_router();
+        }
         for actor in 0..self.actors.len() {
             if self.actors[actor].gone {
                 continue;

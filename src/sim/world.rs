@@ -18,7 +18,7 @@ use crate::dispatch::{Dispatch, Report};
 use crate::engine::{self, Transmit};
 use crate::ids::ConnectionId;
 use crate::payload::Pool;
-use crate::routing::RouterSettings;
+use crate::routing::{Edge, RouterSettings};
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -111,6 +111,8 @@ pub struct WorldSettings {
     pub chunk_bytes: usize,
     /// A turn takes up to so long to begin, so that several completions meet in it.
     pub turn_delay: Duration,
+    /// Of a hundred times that control is offered a threshold edge, it has no room for it.
+    pub edges_refused_percent: u64,
     pub trace: bool,
 }
 
@@ -122,6 +124,7 @@ impl Default for WorldSettings {
             link_capacity: crate::limits::LINK_CAPACITY_DEFAULT,
             chunk_bytes: crate::limits::CHUNK_BYTES,
             turn_delay: Duration::ZERO,
+            edges_refused_percent: 0,
             trace: false,
         }
     }
@@ -146,6 +149,8 @@ pub struct World {
     turn_at: Option<Time>,
     settings: WorldSettings,
     engine_settings: Arc<engine::Settings>,
+    /// Threshold edges that control took, in order.
+    pub edges: Vec<(String, Edge)>,
     /// Frames and reports as text, where asked for.
     pub log: Vec<String>,
 }
@@ -170,6 +175,7 @@ impl World {
             turn_at: None,
             engine_settings: Arc::new(settings.engine.clone()),
             settings,
+            edges: Vec::new(),
             log: Vec::new(),
         }
     }
@@ -188,6 +194,11 @@ impl World {
     pub fn violation(&self) -> Option<(PeerIndex, &str)> {
         let found = self.violated?;
         self.peers[found.0].client.violations.first().map(|what| (found, what.as_str()))
+    }
+
+    /// Threshold edges that control has not taken yet.
+    pub fn edges_wait(&self) -> bool {
+        self.dispatch.has_edges()
     }
 
     /// Chunks of received bytes that somebody in the router holds.
@@ -471,7 +482,19 @@ impl World {
         if let Some(at) = self.dispatch.next_timeout() {
             self.schedule_turn(at.max(self.now));
         }
+        self.take_edges();
         self.drain_reports();
+    }
+
+    fn take_edges(&mut self) {
+        let (random, edges, refused) = (&mut self.random, &mut self.edges, self.settings.edges_refused_percent);
+        self.dispatch.flush_edges(|address, edge| {
+            let taken = !random.percent(refused);
+            if taken {
+                edges.push((address.to_owned(), *edge));
+            }
+            taken
+        });
     }
 
     fn list(&mut self, id: ConnectionId) {

@@ -28,6 +28,8 @@ pub struct ActorLink {
     pub number: Option<LinkNumber>,
     pub agent: Agent,
     pub random: Random,
+    /// Links whose names were taken by a younger one, until the router ends them.
+    stolen: Vec<(LinkIndex, LinkNumber)>,
 }
 
 pub enum Agent {
@@ -43,6 +45,8 @@ pub struct SenderAgent {
     tick_at: Option<Time>,
     /// Delivery-ids of what waits for its outcome.
     in_flight: BTreeMap<u32, Key>,
+    /// Replies to send: where, and to which request.
+    replies: VecDeque<(String, Key)>,
 }
 
 pub struct Sending {
@@ -67,6 +71,8 @@ pub struct ReceiverAgent {
     stalled: bool,
     started: bool,
     flush_pending: bool,
+    /// Where replies to what it holds go.
+    reply_to: BTreeMap<Key, String>,
     /// What the model was told last.
     credit_told: Option<u32>,
 }
@@ -135,7 +141,7 @@ impl ActorLink {
             LinkKind::Sender(sender) => Agent::Sender(SenderAgent { left: sender.messages, ..SenderAgent::default() }),
             LinkKind::Receiver(_) => Agent::Receiver(ReceiverAgent::default()),
         };
-        ActorLink { plan, link: None, number: None, agent, random }
+        ActorLink { plan, link: None, number: None, agent, random, stolen: Vec::new() }
     }
 }
 
@@ -299,8 +305,42 @@ impl Simulation {
             }
             Agent::Receiver(receiver) => *receiver = ReceiverAgent::default(),
         }
-        if let Some(number) = own.number.take() {
-            self.emit(Observation::Ended { link: number });
+        let stolen = std::mem::take(&mut own.stolen);
+        let number = own.number.take();
+        for link in stolen.into_iter().map(|(_, number)| number).chain(number) {
+            self.emit(Observation::Ended { link });
+        }
+    }
+
+    /// Another link takes the name of this one.
+    fn link_steal(&mut self, actor: usize, link: usize, index: LinkIndex) {
+        let own = &mut self.actors[actor].links[link];
+        let Some(number) = own.number.take() else { return };
+        own.link = None;
+        own.stolen.push((index, number));
+        own.agent = match &own.plan.kind {
+            LinkKind::Sender(_) => match std::mem::replace(&mut own.agent, Agent::Sender(SenderAgent::default())) {
+                Agent::Sender(sender) => Agent::Sender(SenderAgent { left: sender.left, ..SenderAgent::default() }),
+                other => other,
+            },
+            LinkKind::Receiver(_) => Agent::Receiver(ReceiverAgent::default()),
+        };
+        self.emit(Observation::Leaving { link: number });
+        self.link_join(actor, link);
+    }
+
+    /// The router ended a link whose name was taken.
+    fn stolen_over(&mut self, actor: usize, index: LinkIndex, condition: Option<&str>) {
+        let stolen = self.actors[actor].links.iter_mut().find_map(|own| {
+            let at = own.stolen.iter().position(|(link, _)| *link == index)?;
+            Some(own.stolen.remove(at).1)
+        });
+        if let Some(link) = stolen {
+            self.emit(Observation::Ended { link });
+            // Or its session has ended meanwhile.
+            if condition.is_some_and(|condition| !condition.contains("amqp:link:stolen")) && !self.winding_down {
+                self.fail(format!("a stolen link ended with {condition:?}"));
+            }
         }
     }
 
@@ -338,6 +378,10 @@ impl Simulation {
 
     fn link_leave(&mut self, actor: usize, link: usize) {
         let Some(index) = self.actors[actor].links[link].link else { return };
+        if self.actors[actor].links[link].plan.steals {
+            self.actors[actor].links[link].plan.leave = None;
+            return self.link_steal(actor, link, index);
+        }
         let closed = self.actors[actor].links[link].plan.leave.is_none_or(|(_, closed, _)| closed);
         let number = self.actors[actor].links[link].number;
         self.client(actor).detach(index, closed);
@@ -386,7 +430,8 @@ impl Simulation {
                 if let Some(peer) = self.actors[actor].peer {
                     self.world.hang_up(peer);
                 }
-                if !self.winding_down {
+                let forced = condition.as_ref().is_some_and(|text| text.contains("amqp:connection:forced"));
+                if !self.winding_down || forced != self.stopped {
                     self.fail(format!("the router closed client {actor}'s connection: {condition:?}"));
                 }
             }
@@ -405,7 +450,9 @@ impl Simulation {
                 }
             }
             Event::Detached { link, refused, condition, .. } => {
-                let Some(own) = self.actors[actor].find(link) else { return };
+                let Some(own) = self.actors[actor].find(link) else {
+                    return self.stolen_over(actor, link, condition.as_deref());
+                };
                 self.link_over(actor, own);
                 let leave = self.actors[actor].links[own].plan.leave;
                 if condition.is_some() && !refused && !self.winding_down {

@@ -132,11 +132,15 @@ impl Simulation {
         bytes: &[u8],
     ) {
         let Some(number) = self.actors[actor].links[link].number else { return };
-        let Some((key, _)) = parse(bytes) else {
+        let Some((key, properties)) = parse(bytes) else {
             return self.fail(format!("a message that nobody sent: {} bytes", bytes.len()));
         };
         self.emit(Observation::Received { key, link: number, settled, digest: digest(bytes) });
-        self.actors[actor].receiver(link).0.queue.push_back((delivery_id, key, settled));
+        let agent = self.actors[actor].receiver(link).0;
+        agent.queue.push_back((delivery_id, key, settled));
+        if let Some(address) = properties.reply_to {
+            agent.reply_to.insert(key, address);
+        }
         self.receiver_serve(actor, link);
     }
 
@@ -182,9 +186,13 @@ impl Simulation {
     fn receiver_finish_one(&mut self, actor: usize, link: usize) {
         let (agent, plan, random) = self.actors[actor].receiver(link);
         let Some((delivery_id, key, settled)) = agent.queue.pop_front() else { return };
+        let reply = agent.reply_to.remove(&key).zip(plan.reply_through);
         if !settled {
             let (kind, state) = draw_outcome(plan, random);
             agent.batch.push((delivery_id, key, kind, state));
+        }
+        if let Some((address, through)) = reply {
+            self.sender_reply(actor, through, address, key);
         }
     }
 

@@ -50,7 +50,8 @@ impl Simulation {
                 }
                 continue;
             }
-            let has_more = agent.left > 0 && !self.winding_down;
+            let has_more = (agent.left > 0 || !agent.replies.is_empty()) && !self.winding_down;
+            let has_more = has_more && self.reply_address(actor, link).is_ok();
             let agent = self.actors[actor].sender(link).0;
             let ready = has_more && agent.next_at <= now;
             if has_more && !ready {
@@ -78,20 +79,25 @@ impl Simulation {
         if self.client(actor).session(session).remote_room() == 0 {
             return false;
         }
+        let Ok(reply_to) = self.reply_address(actor, link) else { return false };
         let key = self.model.next_key();
         let now = self.world.now;
         let (agent, plan, random) = self.actors[actor].sender(link);
         let size = random.skewed(0, plan.size_max) as usize;
-        let address = random.pick(&plan.addresses).clone();
+        let reply = agent.replies.pop_front();
+        let (address, correlation_id) = match &reply {
+            Some((address, request)) => (address.clone(), Some(*request)),
+            None => (random.pick(&plan.addresses).clone(), None),
+        };
         let anonymous = plan.node == crate::sim::client::Node::Anonymous;
         let to = anonymous.then(|| address.clone());
-        let bytes = compose(key, size, &Properties { to, ..Properties::default() });
+        let bytes = compose(key, size, &Properties { to, reply_to, correlation_id });
         let settled = random.percent(plan.settled_percent);
         let piecemeal = random.percent(plan.piecemeal_percent);
         let abort_at = random.percent(plan.abort_percent).then(|| random.below(bytes.len() as u64) as usize);
         let tag = random.next().to_be_bytes();
         let tag = &tag[..random.between(0, 8) as usize];
-        agent.left -= 1;
+        agent.left -= u32::from(reply.is_none());
         agent.next_at = plan.interval.map_or(now, |interval| agent.next_at.max(now) + interval);
         let mut sending = Sending { key, bytes, sent: 0, abort_at, piecemeal, resume_at: now };
         let (size, last) = sending.next_piece(random);
@@ -148,10 +154,35 @@ impl Simulation {
             let key = sending.key;
             agent.current = None;
             self.emit(Observation::Completed { key });
+            self.sender_abandon(actor, link, key);
         } else if sending.piecemeal {
             sending.resume_at = now + Duration::from_micros(random.skewed(1, 50_000));
         }
         true
+    }
+
+    /// Where replies to this sender's messages go: nowhere, or to a receiver's dynamic address, once that is known.
+    fn reply_address(&mut self, actor: usize, link: usize) -> Result<Option<String>, ()> {
+        let Some(receiver) = self.actors[actor].sender(link).1.reply_link else { return Ok(None) };
+        let number = self.actors[actor].links[receiver].number.ok_or(())?;
+        self.model.link(number).address.clone().map(Some).ok_or(())
+    }
+
+    /// A reply is due, through this sender.
+    pub(super) fn sender_reply(&mut self, actor: usize, link: usize, address: String, request: u64) {
+        self.actors[actor].sender(link).0.replies.push_back((address, request));
+        self.sender_pump(actor, link);
+    }
+
+    /// Some messages are settled by their sender before it hears of them.
+    fn sender_abandon(&mut self, actor: usize, link: usize, key: u64) {
+        let (agent, plan, random) = self.actors[actor].sender(link);
+        let in_flight = agent.in_flight.iter().find(|(_, other)| **other == key).map(|(delivery_id, _)| *delivery_id);
+        let Some(delivery_id) = in_flight.filter(|_| random.percent(plan.abandon_percent)) else { return };
+        let Some(index) = self.is_attached(actor, link) else { return };
+        self.actors[actor].sender(link).0.in_flight.remove(&delivery_id);
+        self.client(actor).dispose(index, delivery_id, delivery_id, None, true);
+        self.emit(Observation::Abandoned { key });
     }
 
     pub(super) fn sender_outcome(

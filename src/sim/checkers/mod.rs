@@ -3,6 +3,7 @@
 //! (all clients have gone).
 
 mod credit;
+mod edges;
 mod multicast;
 mod once;
 mod order;
@@ -62,6 +63,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::new(multicast::Multicast),
         Box::new(order::Order::default()),
         Box::new(credit::Credit::default()),
+        Box::new(edges::Edges::default()),
         Box::new(progress::Progress),
         Box::new(remains::Remains::default()),
     ]

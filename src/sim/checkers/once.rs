@@ -22,7 +22,7 @@ impl Checker for Once {
         if record.address.as_deref() != Some(message.address.as_str()) {
             return Err(format!("message {key} to {:?} came to {:?}", message.address, record.address));
         }
-        if *settled && !message.settled && !record.settled_mode {
+        if *settled && !message.settled && !message.abandoned && !record.settled_mode {
             return Err(format!("message {key} was sent unsettled and arrived settled"));
         }
         let again = match spread_of(&message.address) {

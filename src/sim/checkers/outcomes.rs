@@ -11,7 +11,7 @@ impl Checker for Outcomes {
     fn observe(&mut self, model: &Model, observation: &Observation) -> Result<(), String> {
         let Observation::Outcome { key, kind, state, settled } = observation else { return Ok(()) };
         let message = &model.messages[key];
-        if message.settled {
+        if message.settled || message.abandoned {
             return Err(format!("message {key} was sent settled and got an outcome"));
         }
         if message.outcome_settled {
@@ -47,7 +47,10 @@ impl Checker for Outcomes {
 
     fn quiet(&mut self, model: &Model, _: &[Standing]) -> Result<(), String> {
         for (key, message) in &model.messages {
-            let waits = !message.settled && message.progress == Progress::Complete && !message.outcome_settled;
+            let waits = !message.settled
+                && !message.abandoned
+                && message.progress == Progress::Complete
+                && !message.outcome_settled;
             if waits && model.link(message.sender).is_live() {
                 return Err(format!("message {key} has no outcome: {message:?}"));
             }

@@ -62,8 +62,6 @@ pub struct Link {
     /// A sender's delivery of which more is to come.
     sending: Option<u32>,
     arriving: Option<Arriving>,
-    /// Credit that the router took away from a sender without a drain, in all.
-    pub credit_taken_back: u32,
 }
 
 impl Link {
@@ -132,7 +130,6 @@ impl Client {
             drain: false,
             sending: None,
             arriving: None,
-            credit_taken_back: 0,
         });
         LinkIndex(self.links.len() - 1)
     }
@@ -218,10 +215,13 @@ impl Client {
             return self.violate(format!("the router counts {theirs} deliveries, this sender began {ours}"));
         }
         let limit = theirs.wrapping_add(credit);
+        let attached = link.state == LinkState::Attached;
         let change = ahead(limit, link.limit);
-        if change < 0 && link.state == LinkState::Attached {
-            link.credit_taken_back = link.credit_taken_back.saturating_add(change.unsigned_abs());
+        if change < 0 && attached {
+            // Neither a share that falls nor a drain takes back what was given.
+            self.violate(format!("{} of a sender's credit were taken back", change.unsigned_abs()));
         }
+        let link = &mut self.links[index.0];
         link.limit = limit;
         link.drain = flow.drain;
         if link.state == LinkState::Attached {
