@@ -479,6 +479,7 @@ impl AddressCredit {
             FlowControl::Capacity => self.next_by_capacity(),
         };
         let Some((slot, add)) = granted else { return self.poll_ask() };
+        debug_assert!(self.may_grant(slot, add), "a grant of {add} with a budget of {}", self.budget());
         self.senders.grant(slot, add, self.now, self.placing());
         let drain = self.drains.length(DRAINING) > 0
             && self.senders.get(slot).is_some_and(|sender| sender.returned_round != self.drain_round);
@@ -486,6 +487,14 @@ impl AddressCredit {
             self.senders.asked(slot, self.placing());
         }
         Some(Grant { sender: SenderSlot(slot), add, drain })
+    }
+
+    /// What the share rule must hold, whatever it weighs: nothing goes beyond the budget but one credit for a sender that
+    /// has none. Said apart from the rule, so that an error in it shows.
+    fn may_grant(&self, slot: u32, add: u32) -> bool {
+        let has_none = self.senders.get(slot).is_some_and(|sender| sender.held() == 0);
+        let by_capacity = self.settings.flow_control == FlowControl::Capacity;
+        by_capacity || i64::from(add) <= self.budget() || (add == 1 && has_none)
     }
 
     /// The share rule: who gets how much.
