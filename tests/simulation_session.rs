@@ -162,3 +162,49 @@ fn huge_messages_for_one_consumer_end_one_way_or_another() {
     assert_eq!(outcomes[0], Some(StateKind::Accepted));
     assert!(matches!(outcomes[1], Some(StateKind::Accepted | StateKind::Released)), "{outcomes:?}");
 }
+
+/// A sender that takes its time over a large message holds the consumers' links, but it isn't they who stand still: what
+/// others send meanwhile waits, and none of it is released for a consumer set aside.
+#[test]
+fn a_slow_sender_gets_no_multicast_consumer_set_aside() {
+    let Setting { mut world, producer, links, consumer } = setting(2, "multicast/q", None, 4 << 20);
+    let large = compose(1, 200_000, &Properties::default());
+    let small = compose(2, 100, &Properties::default());
+    let begin = world.now;
+    for (token, at) in [(0, 100), (1, 500), (2, 5000)] {
+        world.timer(begin + Duration::from_millis(at), token);
+    }
+    let (mut outcomes, mut sent) = (Vec::new(), 0);
+    while outcomes.len() < 2 && world.now < begin + Duration::from_secs(20) {
+        match world.step() {
+            Some(Happening::Timer(0)) => {
+                let (_, taken) =
+                    world.client_mut(producer).send_begin(links[0], false, b"a", &large[..150_000], false).unwrap();
+                sent = taken;
+            }
+            Some(Happening::Timer(1)) => {
+                assert!(world.client_mut(producer).send_begin(links[1], false, b"b", &small, true).is_some());
+            }
+            Some(Happening::Timer(_)) => {
+                world.client_mut(producer).send_part(links[0], &large[sent..], true);
+            }
+            Some(Happening::Client(peer)) => {
+                while let Some(event) = world.client_mut(peer).poll_event() {
+                    match event {
+                        Event::Attached { link, .. } if peer == consumer => {
+                            world.client_mut(peer).set_credit(link, 10, false);
+                        }
+                        Event::Message { link, delivery_id, .. } => {
+                            let accepted = Some(&state::ACCEPTED[..]);
+                            world.client_mut(peer).dispose(link, delivery_id, delivery_id, accepted, true);
+                        }
+                        Event::Outcome { kind, .. } => outcomes.push(kind),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(outcomes, [Some(StateKind::Accepted); 2]);
+}

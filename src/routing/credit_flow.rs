@@ -1,7 +1,8 @@
 //! Credit: what consumers give is told to the address's credit, what that grants goes to the senders' links.
 
 use crate::ids::{AddressId, LinkId};
-use crate::routing::credit::{AddressCredit, Grant};
+use crate::routing::credit::{AddressCredit, ConsumerSlot, Grant};
+use crate::routing::delivery::{COMPLETE, CUT};
 use crate::routing::link::Consumer;
 use crate::routing::output::Output;
 use crate::routing::router::Router;
@@ -69,14 +70,12 @@ impl Router {
     pub(super) fn next_grant(&mut self, id: AddressId) -> Option<Output> {
         loop {
             let address = self.addresses.get_mut(id)?;
-            let set_aside = match address.treatment {
-                Treatment::Multicast => address.credit.poll_set_aside(),
+            let stalled = match address.treatment {
+                Treatment::Multicast => address.credit.stalled(),
                 _ => None,
             };
-            if let Some(slot) = set_aside {
-                if let Some(link_id) = address.consumer_link(slot) {
-                    self.set_aside(link_id);
-                }
+            if let Some(slot) = stalled {
+                self.consumer_stalled(id, slot);
             } else if let Some(Grant { sender, add, drain }) = address.credit.poll_grant() {
                 let port = address.sender_link(sender).and_then(|link_id| self.port(link_id));
                 if let Some(port) = port {
@@ -92,6 +91,30 @@ impl Router {
                 }
             }
         }
+    }
+
+    /// A multicast consumer has had no room for too long.
+    fn consumer_stalled(&mut self, id: AddressId, slot: ConsumerSlot) {
+        let Some(address) = self.addresses.get(id) else { return };
+        let link_id = address.consumer_link(slot);
+        let excused = link_id.is_some_and(|link_id| self.waits_for_sender(link_id));
+        let Some(address) = self.addresses.get_mut(id) else { return };
+        if excused {
+            return address.credit.excuse(slot);
+        }
+        address.credit.set_aside(slot);
+        if let Some(link_id) = link_id {
+            self.set_aside(link_id);
+        }
+    }
+
+    /// Whether a consumer's link is taken by a delivery all of which that came was sent: its sender is the slow one.
+    fn waits_for_sender(&self, link_id: LinkId) -> bool {
+        let consumer = self.links.get(link_id).and_then(|link| link.consumer());
+        consumer.and_then(|consumer| consumer.busy).is_some_and(|copy| {
+            let record = &self.deliveries[copy];
+            !record.is(COMPLETE | CUT) && record.unreleased == 0
+        })
     }
 
     /// What is left of a consumer's credit is given back, at once or when its link is free.

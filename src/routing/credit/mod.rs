@@ -4,7 +4,7 @@
 //! can take, and the rule that turns the second into grants for the first. Doesn't: know links, deliveries or
 //! their order; the address's FIFO and the choice of the consumer are routing's.
 //! Driven by: the address's owner, which tells every change and then polls: [`AddressCredit::poll_grant`] until
-//! it has no more, [`AddressCredit::poll_drained`], and for multicast [`AddressCredit::poll_set_aside`].
+//! it has no more, [`AddressCredit::poll_drained`], and for multicast [`AddressCredit::stalled`].
 //!
 //! What holds (share rule):
 //! - Deliveries of the address in the router ≤ Σ consumers' windows + slack + one a sender + credit granted
@@ -586,16 +586,27 @@ impl AddressCredit {
         Some(ConsumerSlot(slot))
     }
 
-    /// Multicast: the next consumer that has had no room for too long. Its waiting copies are to be released;
-    /// none is made for it until it gives credit again ([`Self::is_active`]).
-    pub fn poll_set_aside(&mut self) -> Option<ConsumerSlot> {
-        match &mut self.consumers {
+    /// Multicast: the next consumer that has had no room for too long: it is to be set aside, or to be excused.
+    pub fn stalled(&self) -> Option<ConsumerSlot> {
+        match &self.consumers {
             Consumers::Anycast(_) => None,
-            Consumers::Multicast(multicast) => {
-                let slot = multicast.poll_set_aside(self.now)?;
-                self.set_share();
-                Some(ConsumerSlot(slot))
-            }
+            Consumers::Multicast(multicast) => multicast.stalled(self.now).map(ConsumerSlot),
+        }
+    }
+
+    /// A stalled consumer waits for a sender rather than the reverse: its time begins anew.
+    pub fn excuse(&mut self, consumer: ConsumerSlot) {
+        if let Consumers::Multicast(multicast) = &mut self.consumers {
+            multicast.excuse(consumer.0, self.now);
+        }
+    }
+
+    /// A stalled consumer's waiting copies are to be released; none is made for it until it gives credit again
+    /// ([`Self::is_active`]).
+    pub fn set_aside(&mut self, consumer: ConsumerSlot) {
+        if let Consumers::Multicast(multicast) = &mut self.consumers {
+            multicast.set_aside(consumer.0, self.now);
+            self.set_share();
         }
     }
 }

@@ -170,12 +170,21 @@ impl Multicast {
         });
     }
 
-    /// One that has had no room for too long while copies waited: it is set aside.
-    pub(super) fn poll_set_aside(&mut self, now: Time) -> Option<u32> {
+    /// One that has had no room for too long while copies waited.
+    pub(super) fn stalled(&self, now: Time) -> Option<u32> {
         let slot = self.without_room.first(STALLED)?;
-        if now.since(self.members[slot as usize].stalled_since) < self.stall {
-            return None;
+        (now.since(self.members[slot as usize].stalled_since) >= self.stall).then_some(slot)
+    }
+
+    /// It isn't for its own sake that it has no room: its time begins anew.
+    pub(super) fn excuse(&mut self, slot: u32, now: Time) {
+        if self.without_room.list_of(slot) == Some(STALLED) {
+            self.members[slot as usize].stalled_since = now;
+            self.without_room.push(STALLED, slot);
         }
+    }
+
+    pub(super) fn set_aside(&mut self, slot: u32, now: Time) {
         self.set_aside_count += 1;
         let accepted = self.accepted;
         self.change(slot, now, |member| {
@@ -183,7 +192,6 @@ impl Multicast {
             member.set_aside = true;
             member.taken = accepted;
         });
-        Some(slot)
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {

@@ -166,9 +166,10 @@ fn multicast_goes_by_the_slowest_and_sets_a_stuck_one_aside() {
     assert_eq!(grants(&mut credit), []);
     assert_eq!(credit.poll_timeout(), Some(at(250)));
     credit.tick(at(2001));
-    assert_eq!(credit.poll_set_aside(), None);
+    assert_eq!(credit.stalled(), None);
     credit.tick(at(2002));
-    assert_eq!(credit.poll_set_aside(), Some(slow));
+    assert_eq!(credit.stalled(), Some(slow));
+    credit.set_aside(slow);
     assert_eq!(credit.set_aside_count(), 1);
     assert!(!credit.is_active(slow));
     credit.assigned(sender);
@@ -299,7 +300,8 @@ fn multicast_agrees_with_a_model_that_scans() {
                 }
                 _ => credit.tick(now),
             }
-            while let Some(slot) = credit.poll_set_aside() {
+            while let Some(slot) = credit.stalled() {
+                credit.set_aside(slot);
                 let one = model.iter_mut().find(|one| one.slot == slot.0).unwrap();
                 assert!(one.active && one.waiting > 0 && one.room() == 0);
                 (one.active, one.waiting) = (false, 0);
