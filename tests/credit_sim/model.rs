@@ -496,7 +496,7 @@ impl Sim {
 
     fn turn(&mut self) {
         self.assign();
-        while let Some(slot) = self.credit.poll_set_aside() {
+        if let Some(slot) = self.credit.stalled() {
             unreachable!("{slot:?} set aside in an anycast address");
         }
         self.grant();
