@@ -6,6 +6,7 @@ After SECONDS it sends a message that says 'end', waits for all outcomes, and pr
 how many of them were accepted, 'end' included."""
 import json
 import sys
+import uuid
 
 from proton import Message
 from proton.handlers import MessagingHandler
@@ -13,6 +14,7 @@ from proton.reactor import Container
 
 URL, ADDRESS, SECONDS = sys.argv[1], sys.argv[2], float(sys.argv[3])
 PATIENCE = 15
+NAME = str(uuid.uuid4())
 
 
 class Eager(MessagingHandler):
@@ -37,7 +39,7 @@ class Eager(MessagingHandler):
 
     def on_sendable(self, event):
         while self.sender.credit and not self.is_sent:
-            self.sender.send(Message(body='end' if self.is_over else self.sent))
+            self.sender.send(Message(body='end' if self.is_over else self.sent, subject=NAME))
             self.sent += 1
             self.is_sent = self.is_over
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """A consumer that takes a fixed time for each message.
 
-usage: paced.py amqp://HOST:PORT ADDRESS MICROSECONDS WINDOW SECONDS
-Ends when a message says 'end', or after SECONDS. Prints a line of JSON: how many it took, in how long, and whether
-their numbers rose by one each and by more than none each."""
+usage: paced.py amqp://HOST:PORT ADDRESS MICROSECONDS WINDOW SECONDS [SENDERS]
+Ends when the message 'end' of each of SENDERS (1) has come, or after SECONDS. Prints a line of JSON: how many it took, in
+how long, and whether each sender's numbers rose by one each and by more than none each."""
 import json
 import sys
 import time
@@ -13,6 +13,7 @@ from proton.reactor import Container
 
 URL, ADDRESS = sys.argv[1:3]
 SERVICE, WINDOW, SECONDS = int(sys.argv[3]) / 1e6, int(sys.argv[4]), float(sys.argv[5])
+SENDERS = int(sys.argv[6]) if len(sys.argv) > 6 else 1
 
 # It makes up for this much at most: it isn't faster after it had nothing to do.
 LAG_MAX = 0.1
@@ -22,7 +23,8 @@ class Paced(MessagingHandler):
     def __init__(self):
         super().__init__(prefetch=WINDOW)
         self.taken = 0
-        self.last = -1
+        self.ends = 0
+        self.last = {}
         self.gapless = self.rising = True
         self.first_at = self.free_at = self.last_at = None
 
@@ -43,13 +45,16 @@ class Paced(MessagingHandler):
         if self.free_at > now:
             time.sleep(self.free_at - now)
         if event.message.body == 'end':
-            self.timer.cancel()
-            self.connection.close()
+            self.ends += 1
+            if self.ends == SENDERS:
+                self.timer.cancel()
+                self.connection.close()
             return
-        number = event.message.body
-        self.gapless &= number == self.last + 1
-        self.rising &= number > self.last
-        self.last = number
+        sender, number = event.message.subject, event.message.body
+        last = self.last.get(sender, -1)
+        self.gapless &= number == last + 1
+        self.rising &= number > last
+        self.last[sender] = number
         self.taken += 1
         self.last_at = time.monotonic()
 
