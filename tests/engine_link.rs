@@ -290,6 +290,20 @@ fn detach_is_answered_in_kind() {
 }
 
 #[test]
+fn credit_that_comes_behind_a_detach_is_ignored() {
+    let (mut pair, _) = Pair::with_receiver(Settings::default(), 5);
+    pair.client.detach(0, 0, true);
+    pair.client.credit(0, 0, 0, 50);
+    pair.pump();
+    assert_eq!(names(&pair.events()), ["link-ended"]);
+    assert_eq!(pair.client.briefs(), ["detach"]);
+    // A handle that never was attached is still an error.
+    pair.client.credit(0, 1, 0, 50);
+    pair.pump();
+    assert_eq!(pair.client.briefs(), ["end amqp:session:unattached-handle"]);
+}
+
+#[test]
 fn our_detach_ends_the_link_once() {
     let (mut pair, link) = Pair::with_receiver(Settings::default(), 5);
     let delivery = pair.next_delivery();

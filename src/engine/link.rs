@@ -152,6 +152,7 @@ impl Engine {
         self.names.insert(key, link);
         if let Some(session) = self.session_mut(channel) {
             session.handles.insert(attach.handle, Slot::Link(link));
+            session.handles_used = session.handles_used.max(attach.handle.saturating_add(1));
         }
         let too_many = self.links.len() > LINKS_PER_CONNECTION_MAX;
         if too_many || attach.name.len() > LINK_NAME_BYTES_MAX {

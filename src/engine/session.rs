@@ -65,7 +65,9 @@ pub(super) struct Session {
     pub outgoing: Unsettled<Outgoing>,
 
     pub handles: Table<Slot>,
-    /// Of these, the ones that we detached and the peer didn't yet.
+    /// Handles below it were attached once, as far as the peer counts from 0.
+    pub handles_used: u32,
+    /// Of `handles`, the ones that we detached and the peer didn't yet.
     pub detached: usize,
     remote_handle_max: u32,
     local_handle_next: u32,
@@ -103,6 +105,7 @@ impl Session {
             next_delivery_id: initial_serial,
             outgoing: Unsettled::new(),
             handles: Table::new(),
+            handles_used: 0,
             detached: 0,
             remote_handle_max: begin.handle_max,
             local_handle_next: 0,
