@@ -89,6 +89,15 @@ impl<I: SlabId, T> Arena<I, T> {
         self.slots.iter().map(|(index, slot)| (I::new(index as u32, slot.generation), &slot.value))
     }
 
+    /// The values in `slots` slots from the slot `from` on, and where the next ones begin. None: there are no more. So
+    /// that all can be looked at bit by bit, while they come and go: none is seen twice, and none is missed that stays.
+    pub fn page(&self, from: u32, slots: u32) -> (impl Iterator<Item = (I, &T)>, Option<u32>) {
+        let end = from.saturating_add(slots);
+        let at = move |index: u32| self.slots.get(index as usize).map(|slot| (index, slot));
+        let values = (from..end).filter_map(at).map(|(index, slot)| (I::new(index, slot.generation), &slot.value));
+        (values, ((end as usize) < self.slots.capacity()).then_some(end))
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (I, &mut T)> {
         self.slots.iter_mut().map(|(index, slot)| (I::new(index as u32, slot.generation), &mut slot.value))
     }
@@ -114,5 +123,20 @@ mod tests {
         assert_eq!(arena.get(first), None);
         assert_eq!(arena.remove(first), None);
         assert_eq!(arena.get(second), Some(&"second"));
+    }
+
+    #[test]
+    fn pages_show_each_value_once() {
+        let mut arena: Arena<DeliveryId, u32> = Arena::new();
+        let ids: Vec<DeliveryId> = (0..10).map(|value| arena.insert(value)).collect();
+        arena.remove(ids[3]);
+        let (mut seen, mut next) = (Vec::new(), Some(0));
+        while let Some(from) = next {
+            let (values, behind) = arena.page(from, 4);
+            seen.extend(values.map(|(_, value)| *value));
+            assert!(behind.is_none_or(|behind| behind == from + 4));
+            next = behind;
+        }
+        assert_eq!(seen, [0, 1, 2, 4, 5, 6, 7, 8, 9]);
     }
 }

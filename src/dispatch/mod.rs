@@ -20,8 +20,10 @@ mod anonymous;
 mod events;
 mod outputs;
 mod report;
+mod rows;
 
 pub use report::Report;
+pub use rows::{LinkRow, Page, RouterRow, Rows, Table};
 
 use crate::engine::{
     self, Engine, Event, LinkAnswer, RemoteAttach, RemoteError, RemoteOpen, SaslInit, Sent, Transfer, Transmit,

@@ -197,6 +197,11 @@ impl Engine {
         Some(SessionNumber(self.links.get(link)?.channel))
     }
 
+    /// The name that the peer gave a link.
+    pub fn link_name(&self, link: LinkHandle) -> Option<&str> {
+        self.links.get(link).map(|link| &*link.name)
+    }
+
     /// Links that are not over.
     pub fn link_count(&self) -> usize {
         self.links.len()

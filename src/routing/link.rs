@@ -1,6 +1,6 @@
 //! Links as routing knows them: a sender's or a consumer's end.
 
-use crate::ids::{AddressId, Port};
+use crate::ids::{AddressId, ConnectionId, Port};
 use crate::link::{ReceiverSettleMode, SenderSettleMode};
 use crate::routing::connection::SessionSlot;
 use crate::routing::counters::Counters;
@@ -115,6 +115,11 @@ impl Consumer {
 }
 
 impl Link {
+    /// The router's own.
+    pub fn is_own(&self) -> bool {
+        self.port.connection == ConnectionId::ROUTER
+    }
+
     #[inline]
     pub fn sender(&self) -> Option<&Sender> {
         match &self.end {

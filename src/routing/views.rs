@@ -61,6 +61,15 @@ impl<'a> AddressView<'a> {
     pub fn is_local(&self) -> bool {
         self.address.class == Class::Local
     }
+    /// As management names it: its class, a mobile one's phase, and its name.
+    pub fn key(&self) -> String {
+        let class = match self.address.class {
+            Class::Mobile => "M0",
+            Class::Local => "L",
+            Class::Router => "R",
+        };
+        format!("{class}{}", self.address.rest)
+    }
     pub fn treatment(&self) -> Treatment {
         self.address.treatment
     }
@@ -127,6 +136,14 @@ impl<'a> LinkView<'a> {
     pub fn counters(&self) -> &'a Counters {
         &self.link.counters
     }
+    /// Deliveries that the link may have in the router: its listener's `linkCapacity`.
+    pub fn capacity(&self) -> u32 {
+        self.router.connections.link_capacity(self.link.port.connection).unwrap_or(0)
+    }
+    /// Detached, and kept for the sake of its last deliveries.
+    pub fn is_ended(&self) -> bool {
+        self.link.sender().is_some_and(|sender| sender.ended)
+    }
     /// Of a sender: its deliveries that are in the router. Of a consumer: those that it was sent and that aren't finished.
     pub fn unsettled(&self) -> u32 {
         match &self.link.end {
@@ -134,9 +151,16 @@ impl<'a> LinkView<'a> {
             End::Consumer(consumer) => consumer.unsettled.len,
         }
     }
-    /// Of a multicast consumer: copies that wait for its credit.
+    /// Of a multicast consumer: copies that wait for its credit. Of a sender: its deliveries that have no consumer yet; of
+    /// its multicast messages, those that a copy of waits.
     pub fn undelivered(&self) -> u32 {
-        self.link.consumer().map_or(0, |consumer| consumer.queue.len)
+        match &self.link.end {
+            End::Consumer(consumer) => consumer.queue.len,
+            End::Sender(sender) => match &sender.fixed {
+                Some(fixed) => fixed.waiting(),
+                None => self.address().map_or(0, |address| address.credit().sender_waiting(sender.slot)),
+            },
+        }
     }
     /// Credit that isn't used: a sender's, or a consumer's.
     pub fn credit_available(&self) -> u32 {

@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 const ORDERS_MAX: usize = 256;
 const REPORTS_MAX: usize = 4096;
+/// Pages that control may ask a shard for before it has taken the answers: so many always have room.
+pub const PAGES_MAX: usize = 4;
 
 /// What control wants of a shard.
 pub enum Order {
@@ -30,6 +32,8 @@ pub enum Order {
     Publish { address: Box<str>, edge: routing::Edge, timestamp: i64 },
     /// Answer with `Report::Counters`.
     ReportCounters,
+    /// Answer with a page of a table, from `from` on. At most [`PAGES_MAX`] of them unanswered.
+    Page { table: dispatch::Table, from: u32 },
     /// The orderly end: accepts stop, connections are closed with `amqp:connection:forced`, the thread ends.
     Stop,
 }
@@ -62,9 +66,10 @@ pub enum Report {
 pub struct Mailbox {
     orders: ArrayQueue<Order>,
     reports: ArrayQueue<Report>,
+    pages: ArrayQueue<dispatch::Page>,
     /// Rung when orders were put in; the shard reads it in its ring.
     orders_bell: OwnedFd,
-    /// Rung when reports were put in.
+    /// Rung when reports or pages were put in.
     reports_bell: OwnedFd,
     /// Whether the reports' bell was rung and not yet heard.
     reports_rung: AtomicBool,
@@ -91,6 +96,7 @@ impl Mailbox {
         Ok(Arc::new(Mailbox {
             orders: ArrayQueue::new(ORDERS_MAX),
             reports: ArrayQueue::new(REPORTS_MAX),
+            pages: ArrayQueue::new(PAGES_MAX),
             orders_bell: eventfd()?,
             reports_bell: eventfd()?,
             reports_rung: AtomicBool::new(false),
@@ -114,6 +120,12 @@ impl Mailbox {
         self.reports.pop()
     }
 
+    /// Control's side: the answer to the oldest order for a page. To be looked at before the reports, whose being empty
+    /// lets the bell be rung again.
+    pub fn poll_page(&self) -> Option<dispatch::Page> {
+        self.pages.pop()
+    }
+
     /// Becomes readable (eight bytes, a counter) when there are reports. Blocking: read it in a ring or a poll.
     pub fn reports_bell(&self) -> BorrowedFd<'_> {
         self.reports_bell.as_fd()
@@ -131,10 +143,21 @@ impl Mailbox {
     /// The shard's side: false when the queue is full and the report is lost.
     pub(super) fn report(&self, report: Report) -> bool {
         let taken = self.reports.push(report).is_ok();
+        self.ring_reports();
+        taken
+    }
+
+    /// The shard's side: the answer to an order for a page. There is room, where control keeps to [`PAGES_MAX`].
+    pub(super) fn answer(&self, page: dispatch::Page) {
+        let taken = self.pages.push(page).is_ok();
+        debug_assert!(taken, "more pages were asked for than there is room for");
+        self.ring_reports();
+    }
+
+    fn ring_reports(&self) {
         if !self.reports_rung.swap(true, Ordering::SeqCst) {
             ring_bell(&self.reports_bell);
         }
-        taken
     }
 }
 

@@ -32,7 +32,7 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
-pub use mailbox::{Mailbox, Order, Report};
+pub use mailbox::{Mailbox, Order, Report, PAGES_MAX};
 pub use ring::RingError;
 
 use crate::dispatch::Dispatch;

@@ -290,7 +290,9 @@ impl<A: Application> Turn<A> {
                     self.report(Report::Counters(counters));
                 }
                 Order::Stop => self.begin_stop(),
-                Order::SetTrace(_) | Order::Publish { .. } => self.application.order(order, self.now),
+                Order::SetTrace(_) | Order::Publish { .. } | Order::Page { .. } => {
+                    self.application.order(order, self.now)
+                }
             }
         }
         if !matches!(self.stop, Stop::Draining(_)) {

@@ -709,6 +709,11 @@ impl AddressCredit {
         self.senders.get(sender.0).map_or(0, senders::Sender::window)
     }
 
+    /// A sender's deliveries that have no consumer yet.
+    pub fn sender_waiting(&self, sender: SenderSlot) -> u32 {
+        self.senders.get(sender.0).map_or(0, |one| one.waiting)
+    }
+
     /// Credit that a sender was granted and hasn't used.
     pub fn unused(&self, sender: SenderSlot) -> u32 {
         self.senders.get(sender.0).map_or(0, |one| one.unused)

@@ -1,0 +1,88 @@
+//! What is shown of the router, its links and addresses: a table a page at a time, each page bounded work.
+
+use super::Dispatch;
+use crate::routing::{self, AddressRow, Counters};
+
+/// Slots that a page looks at: about 50 µs of a turn.
+const PAGE_SLOTS: u32 = 128;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Table {
+    Router,
+    Links,
+    Addresses,
+}
+
+/// A page of a table.
+#[derive(Debug)]
+pub struct Page {
+    pub rows: Rows,
+    /// Where the next page begins; None: this was the last one.
+    pub next: Option<u32>,
+}
+
+#[derive(Debug)]
+pub enum Rows {
+    Router(Box<RouterRow>),
+    Links(Vec<LinkRow>),
+    Addresses(Vec<AddressRow>),
+}
+
+/// What a shard's router has in all, since its start or now.
+#[derive(Clone, Debug, Default)]
+pub struct RouterRow {
+    pub counters: Counters,
+    pub connections: u64,
+    pub links: u64,
+    pub addresses: u64,
+    /// Deliveries that are in it.
+    pub deliveries: u64,
+    /// Threshold edges.
+    pub edges: u64,
+}
+
+/// A link, as routing and its connection know it.
+#[derive(Clone, Debug)]
+pub struct LinkRow {
+    /// `[Cn]` in the log.
+    pub connection: u64,
+    pub name: String,
+    pub routing: routing::LinkRow,
+}
+
+impl Dispatch {
+    /// The page of a table that begins at `from`: 0, or what the page before it said.
+    pub fn page(&self, table: Table, from: u32) -> Page {
+        match table {
+            Table::Router => Page { rows: Rows::Router(Box::new(self.router_row())), next: None },
+            Table::Addresses => {
+                let (rows, next) = self.router.address_rows(from, PAGE_SLOTS);
+                Page { rows: Rows::Addresses(rows), next }
+            }
+            Table::Links => {
+                let (rows, next) = self.router.link_rows(from, PAGE_SLOTS);
+                Page { rows: Rows::Links(rows.into_iter().map(|row| self.link_row(row)).collect()), next }
+            }
+        }
+    }
+
+    fn router_row(&self) -> RouterRow {
+        RouterRow {
+            counters: *self.router.totals(),
+            connections: self.router.connections_len() as u64,
+            links: self.router.links_len() as u64,
+            addresses: self.router.addresses_len() as u64,
+            deliveries: self.router.deliveries_len() as u64,
+            edges: self.router.edges_counted(),
+        }
+    }
+
+    /// A link that outlives its connection has neither its number nor its name.
+    fn link_row(&self, routing: routing::LinkRow) -> LinkRow {
+        let port = routing.port;
+        let peer = self.peers.get(port.connection.index as usize).and_then(Option::as_deref);
+        let peer = peer.filter(|peer| peer.id == port.connection);
+        let name = peer.and_then(|peer| peer.engine.link_name(port.link)).unwrap_or_default().to_owned();
+        LinkRow { connection: peer.map_or(0, |peer| peer.number), name, routing }
+    }
+}
