@@ -57,3 +57,7 @@ pub const DRAIN_WAIT: std::time::Duration = std::time::Duration::from_millis(50)
 
 /// How long a multicast consumer may take nothing before it is set aside.
 pub const MULTICAST_STALL: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Parcels that a lane from one shard to another takes. A shard sends another one at most one a turn, so this is how many turns
+/// the receiver may be behind; what is beyond waits at its sender, which bounds it.
+pub const LANE_PARCELS: usize = 64;

@@ -1,9 +1,16 @@
 //! What shards tell each other.
 //!
-//! Will own: the lanes (`crossbeam_queue::ArrayQueue`, one for each ordered pair of shards, FIFO, bounded; what doesn't
-//! fit waits in a FIFO at its sender), the parcels in them (routing's inputs and outputs, moved connections, credit,
-//! releases of chunks), and the doorbell's arming.
-//! Doesn't: sockets, rings (the shard rings the doorbell), decisions (routing's).
-//!
-//! One shard serves for now, so nothing is here. The shard's turn has the place where lanes are drained: behind the
-//! completions, before routing.
+//! Owns: the lanes (`crossbeam_queue::ArrayQueue`, one for each ordered pair of shards, FIFO, bounded; what doesn't
+//! fit waits in a FIFO at its sender), and the doorbell's arming.
+//! Doesn't: sockets, rings (the shard rings the doorbell), decisions (routing's), know what is in a parcel.
+//! Driven by: each shard, through its own [`Post`].
+
+pub mod doorbell;
+pub mod lane;
+
+pub use lane::{Lanes, Post, Traffic};
+
+/// The atomics of the doorbell: a name of its own, so that a model checker can put its own in their place.
+mod atomic {
+    pub use std::sync::atomic::{fence, AtomicU8, Ordering};
+}
