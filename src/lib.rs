@@ -20,6 +20,8 @@ pub mod engine;
 
 pub mod security;
 
+pub mod client;
+
 pub mod routing;
 
 pub mod dispatch;

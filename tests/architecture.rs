@@ -29,7 +29,7 @@ const FORBIDDEN_IN_PURE: [&str; 15] = [
 
 /// What peer input must not be able to reach.
 const PANICS: [&str; 5] = [".unwrap()", "panic!(", "todo!(", "unimplemented!(", "dbg!("];
-const FACES_PEERS: [&str; 6] = ["wire", "engine", "security", "routing", "dispatch", "payload"];
+const FACES_PEERS: [&str; 7] = ["wire", "engine", "security", "client", "routing", "dispatch", "payload"];
 
 struct Source {
     path: PathBuf,

@@ -471,6 +471,9 @@ impl Driver {
     fn event(&mut self, event: Event) {
         match event {
             Event::SaslInit(_) => self.engine.sasl_outcome(true),
+            Event::SaslMechanisms(_) | Event::SaslChallenge(_) | Event::LinkAnswered { .. } => {
+                panic!("told only to the side that connects: {event:?}")
+            }
             Event::Attached { link, attach } => {
                 self.next += 1;
                 if self.next.is_multiple_of(7) {

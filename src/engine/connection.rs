@@ -1,5 +1,5 @@
 //! The engine itself: its state, getters, `handle_*` and `poll_*`. The commands are beside what they concern: `link.rs`,
-//! `flow.rs`, `outgoing.rs`, `incoming.rs`, `disposition.rs`, `sasl.rs`, `opening.rs`.
+//! `flow.rs`, `outgoing.rs`, `incoming.rs`, `disposition.rs`, `sasl.rs`, `opening.rs`, `connect.rs`.
 
 use super::disposition::Cursor;
 use super::fault::{self, Violation, Where};
@@ -38,6 +38,10 @@ pub(super) enum Phase {
     /// The driver's word on the SASL exchange is awaited; input rests.
     SaslRest,
     SaslResponse,
+    /// As the side that connects: the server's mechanisms are awaited.
+    SaslMechanisms,
+    /// As the side that connects: the server's challenge or outcome is awaited.
+    SaslOutcome,
     HeaderAfterSasl,
     /// Headers are exchanged, the peer's open is awaited.
     Opening,
@@ -45,6 +49,13 @@ pub(super) enum Phase {
     /// Ours is out; all but the peer's close is swallowed.
     CloseSent,
     Done,
+}
+
+impl Phase {
+    /// Frames are SASL's.
+    fn is_sasl(self) -> bool {
+        matches!(self, Phase::SaslInit | Phase::SaslResponse | Phase::SaslMechanisms | Phase::SaslOutcome)
+    }
 }
 
 /// Whether `Closed` was told.
@@ -71,9 +82,17 @@ pub(super) struct Remote {
 
 pub(super) type Links = Arena<LinkHandle, Link>;
 
-/// One AMQP connection, the router's end.
+/// One AMQP connection, our end.
 pub struct Engine {
     pub(super) settings: Arc<Settings>,
+    /// We connect: what we have to say first went out when the engine was made.
+    pub(super) is_initiator: bool,
+    /// We connect, and through a SASL layer.
+    pub(super) asks_for_sasl: bool,
+    /// Our open is out.
+    pub(super) open_sent: bool,
+    /// The protocol header that the peer answered with, where it isn't the one that was asked for.
+    pub(super) other_protocol: Option<[u8; 8]>,
     /// The latest time that a `handle_*` told.
     pub(super) now: Time,
     pub(super) last_input: Time,
@@ -141,9 +160,14 @@ impl From<Violation> for Stop {
 
 /// Making and getters.
 impl Engine {
+    /// The side that accepts a connection.
     pub fn new(settings: Arc<Settings>, now: Time) -> Engine {
         Engine {
             settings,
+            is_initiator: false,
+            asks_for_sasl: false,
+            open_sent: false,
+            other_protocol: None,
             now,
             last_input: now,
             last_output: now,
@@ -478,7 +502,8 @@ impl Engine {
                 return if self.read_protocol_header() || self.is_closed() { Ok(None) } else { Err(Stop::Rest) };
             }
             Phase::SaslRest | Phase::Done => return Err(Stop::Rest),
-            Phase::SaslInit | Phase::SaslResponse | Phase::Opening | Phase::Open | Phase::CloseSent => {}
+            Phase::SaslInit | Phase::SaslResponse | Phase::SaslMechanisms | Phase::SaslOutcome => {}
+            Phase::Opening | Phase::Open | Phase::CloseSent => {}
         }
         self.input_rested = self.is_input_resting() && !self.end_of_stream;
         if self.input_rested {
@@ -516,7 +541,7 @@ impl Engine {
             let rest = frame.rest.len();
             super::trace::input(&mut self.trace, frame.header.channel, frame.body.as_slice(), rest);
         }
-        if matches!(self.phase, Phase::SaslInit | Phase::SaslResponse) {
+        if self.phase.is_sasl() {
             frame.join();
             return self.on_sasl_frame(&frame.header, frame.body.as_slice());
         }

@@ -4,6 +4,7 @@ use crate::ids::{DeliveryId, LinkHandle, LinkId, SessionNumber, WireDelivery};
 pub use crate::link::{Direction, ReceiverSettleMode, SenderSettleMode, Terminus};
 use crate::outcome::State;
 use crate::payload::Payload;
+pub use crate::wire::terminus::{Source, Target};
 
 /// An error that a peer sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,10 +20,17 @@ pub enum Event {
     SaslInit(Box<SaslInit>),
     /// The peer's answer to a challenge.
     SaslResponse(Vec<u8>),
+    /// Where we connect: the mechanisms that the server offers. Answer with `sasl_init` (or close); input rests until then.
+    SaslMechanisms(Vec<String>),
+    /// Where we connect: the server's challenge. Answer with `sasl_respond`.
+    SaslChallenge(Vec<u8>),
     /// The peer opened the connection; our open is already on its way out.
     Opened(Box<RemoteOpen>),
     /// A link was attached by the peer. Answer with `accept_link` or `refuse_link`.
     Attached { link: LinkHandle, attach: Box<RemoteAttach> },
+    /// The peer attached its end of a link that `attach_link` began. A refusal looks the same, without a terminus at the
+    /// peer's end, and `LinkEnded` follows. `attach.terminus` is the peer's: the target of a link that we send on.
+    LinkAnswered { link: LinkHandle, token: LinkId, attach: Box<RemoteAttach> },
     /// A link ended, for whatever reason (a detach, its session's or connection's end, stolen, our fault): the
     /// handle is gone when this event is out; deliveries on it are routing's to end. `token`: what `accept_link`
     /// said; None: the link ended before it was answered.
@@ -95,7 +103,8 @@ pub struct RemoteAttach {
     pub direction: Option<Direction>,
     pub sender_settle_mode: SenderSettleMode,
     pub receiver_settle_mode: ReceiverSettleMode,
-    /// The terminus at the router's end: the target of an incoming link, the source of an outgoing one.
+    /// The terminus at the router's end: the target of an incoming link, the source of an outgoing one. Of a link that we
+    /// attached, the one at the peer's end.
     pub terminus: Terminus,
     /// The whole source and target as the peer encoded them (a described list each), to be echoed; None: absent or null.
     pub source_encoded: Option<Box<[u8]>>,
@@ -134,4 +143,16 @@ pub struct LinkAnswer<'a> {
     pub dynamic_address: Option<&'a str>,
     /// Bytes of the largest message on an incoming link, where it is less than the listener's. None: the listener's.
     pub max_message_size: Option<u64>,
+}
+
+/// A link that our side attaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkOffer<'a> {
+    /// No other link of the peer's and ours has this name in this direction.
+    pub name: &'a str,
+    pub direction: Direction,
+    pub source: Source<'a>,
+    pub target: Target<'a>,
+    pub sender_settle_mode: SenderSettleMode,
+    pub receiver_settle_mode: ReceiverSettleMode,
 }

@@ -20,6 +20,8 @@ use std::rc::Rc;
 pub(super) enum LinkState {
     /// The driver has still to accept or refuse it.
     Announced,
+    /// We attached it; the peer has still to.
+    Pending,
     Attached,
     /// Over; here only until its `LinkEnded` is out.
     Ended,
@@ -88,7 +90,7 @@ impl Link {
         Event::Credit { link, delivery_count, limit: self.limit, drain: self.drain }
     }
 
-    fn role(&self) -> Role {
+    pub(super) fn role(&self) -> Role {
         match self.direction {
             Direction::Incoming => Role::Receiver,
             Direction::Outgoing => Role::Sender,
@@ -108,11 +110,15 @@ impl Engine {
             return Err(Violation::connection(fault::RESOURCE_LIMIT_EXCEEDED, "too many detaches are not answered"));
         }
         let direction = if attach.role.is_receiver() { Direction::Outgoing } else { Direction::Incoming };
-        let terminus = terminus_of(direction, attach)?;
         let Some(session) = self.session_mut(channel) else { return Ok(()) };
         if session.handles.get(attach.handle).is_some() {
             return Err(Violation::session(channel, fault::HANDLE_IN_USE, "the handle is attached"));
         }
+        if let Some(pending) = session.take_pending(attach.name, direction) {
+            return self.on_attach_answer(channel, pending, attach);
+        }
+        let terminus = terminus_of(direction, attach)?;
+        let Some(session) = self.session_mut(channel) else { return Ok(()) };
         let Some(local_handle) = session.take_local_handle() else {
             return Err(Violation::session(channel, fault::RESOURCE_LIMIT_EXCEEDED, "no handle is left for our end"));
         };
@@ -280,10 +286,14 @@ impl Engine {
     fn write_detach(&mut self, link: LinkHandle, closed: bool, error: Option<&Error<'_>>) {
         let Some(state) = self.links.get(link).filter(|link| link.state != LinkState::Ended) else { return };
         let (channel, local_handle, remote_handle) = (state.channel, state.local_handle, state.remote_handle);
+        let is_pending = state.state == LinkState::Pending;
         self.write_dispositions(channel);
         self.write_unanswered_attach(link);
         let detach = wire::Detach { handle: local_handle, closed, error: error.copied() };
         self.write_frame(channel, &Performative::Detach(detach));
+        if is_pending {
+            return self.forget_pending(channel, link);
+        }
         if let Some(slot) = self.session_mut(channel).and_then(|session| session.handles.get_mut(remote_handle)) {
             *slot = Slot::Detached { local_handle };
             self.note_detached(channel);
@@ -291,7 +301,7 @@ impl Engine {
         self.forget_unsettled(link);
     }
 
-    fn note_detached(&mut self, channel: u16) {
+    pub(super) fn note_detached(&mut self, channel: u16) {
         if let Some(session) = self.session_mut(channel) {
             session.detached += 1;
             self.detached += 1;
@@ -362,7 +372,7 @@ pub(super) fn remote_error(error: &Error<'_>) -> Box<RemoteError> {
     })
 }
 
-fn terminus_of(direction: Direction, attach: &wire::Attach<'_>) -> Result<Terminus, Violation> {
+pub(super) fn terminus_of(direction: Direction, attach: &wire::Attach<'_>) -> Result<Terminus, Violation> {
     // Both ends are checked, since both are echoed.
     let source = attach.source.map(Source::decode).transpose()?;
     let target = attach.target.map(AnyTarget::decode).transpose()?;
@@ -386,7 +396,12 @@ fn terminus_of(direction: Direction, attach: &wire::Attach<'_>) -> Result<Termin
     })
 }
 
-fn remote_attach(channel: u16, direction: Direction, terminus: Terminus, attach: &wire::Attach<'_>) -> RemoteAttach {
+pub(super) fn remote_attach(
+    channel: u16,
+    direction: Direction,
+    terminus: Terminus,
+    attach: &wire::Attach<'_>,
+) -> RemoteAttach {
     RemoteAttach {
         name: attach.name.to_owned(),
         session: SessionNumber(channel),
@@ -407,7 +422,7 @@ fn remote_attach(channel: u16, direction: Direction, terminus: Terminus, attach:
     }
 }
 
-fn sender_mode_to_wire(mode: SenderSettleMode) -> wire::SenderSettleMode {
+pub(super) fn sender_mode_to_wire(mode: SenderSettleMode) -> wire::SenderSettleMode {
     match mode {
         SenderSettleMode::Unsettled => wire::SenderSettleMode::Unsettled,
         SenderSettleMode::Settled => wire::SenderSettleMode::Settled,
@@ -415,7 +430,7 @@ fn sender_mode_to_wire(mode: SenderSettleMode) -> wire::SenderSettleMode {
     }
 }
 
-fn receiver_mode_to_wire(mode: ReceiverSettleMode) -> wire::ReceiverSettleMode {
+pub(super) fn receiver_mode_to_wire(mode: ReceiverSettleMode) -> wire::ReceiverSettleMode {
     match mode {
         ReceiverSettleMode::First => wire::ReceiverSettleMode::First,
         ReceiverSettleMode::Second => wire::ReceiverSettleMode::Second,

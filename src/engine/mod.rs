@@ -8,14 +8,19 @@
 //! Four kinds of method:
 //! - getters: change nothing;
 //! - `handle_*`: what happened outside (bytes came, time passed, the peer's end of stream);
-//! - commands: what routing decided (accept a link, grant credit, send, dispose, detach, close);
+//! - commands: what routing decided (accept a link, grant credit, send, dispose, detach, close), and of the side that
+//!   connects: begin a session, attach a link;
 //! - `poll_*`: what there is to do (an event, output bytes, the next time-out).
 //!
-//! Words: *incoming* is from the peer to the router (the engine is the link's receiver), *outgoing* the reverse.
+//! It plays both sides: the one that accepts a connection (`Engine::new`) and the one that opens it (`Engine::connect`).
+//! Who begins sessions and attaches links is up to either side.
+//!
+//! Words: *incoming* is from the peer to us (the engine is the link's receiver), *outgoing* the reverse.
 
 pub mod event;
 pub use event::*;
 
+mod connect;
 mod connection;
 mod disposition;
 mod fault;
@@ -34,5 +39,5 @@ mod trace;
 mod transmit;
 mod unsettled;
 pub use connection::Engine;
-pub use settings::Settings;
+pub use settings::{Settings, CAPABILITIES, PRODUCT};
 pub use transmit::Transmit;

@@ -13,13 +13,9 @@ use crate::wire::value::{Map, Value};
 use crate::wire::{encode, frame, Symbols};
 use std::time::Duration;
 
-/// Capabilities that we offer and desire (what routers of this protocol family look for in an open).
-const CAPABILITIES: [&str; 2] = ["ANONYMOUS-RELAY", "qd.streaming-links"];
 /// The shortest idle time-out that a peer may ask for, in milliseconds: shorter ones would have the router do little
 /// but send empty frames.
 const IDLE_TIME_OUT_MIN: u32 = 50;
-/// Clients recognise the router by it.
-const PRODUCT: &str = "qpid-dispatch-router";
 
 impl Engine {
     pub(super) fn on_open(&mut self, open: &wire::Open<'_>) -> Result<Event, Violation> {
@@ -53,12 +49,16 @@ impl Engine {
         })))
     }
 
-    fn write_open(&mut self) {
+    /// Our open, where it isn't out yet.
+    pub(super) fn write_open(&mut self) {
+        if std::mem::replace(&mut self.open_sent, true) {
+            return;
+        }
         let settings = self.settings.clone();
         let mut properties = Vec::with_capacity(64);
         let map = encode::begin(&mut properties);
         encode::symbol(&mut properties, "product");
-        encode::string(&mut properties, PRODUCT);
+        encode::string(&mut properties, settings.product);
         encode::symbol(&mut properties, "version");
         encode::string(&mut properties, &settings.version);
         encode::finish(&mut properties, map, crate::wire::value::code::MAP8, 4);
@@ -69,8 +69,8 @@ impl Engine {
             max_frame_size: settings.max_frame_size.max(MAX_FRAME_SIZE_MIN),
             channel_max: settings.channel_max,
             idle_time_out: (idle > 0).then_some(idle),
-            offered_capabilities: Symbols::names(&CAPABILITIES),
-            desired_capabilities: Symbols::names(&CAPABILITIES),
+            offered_capabilities: Symbols::names(settings.capabilities),
+            desired_capabilities: Symbols::names(settings.capabilities),
             properties: Some(&properties),
             ..wire::Open::default()
         };
@@ -95,10 +95,6 @@ impl Engine {
     pub(super) fn close_with(&mut self, error: Option<&Error<'_>>) {
         match self.phase {
             Phase::CloseSent | Phase::Done => return,
-            // Without an open a close has no place: the peer hears the end of the stream.
-            Phase::Header | Phase::SaslInit | Phase::SaslRest | Phase::SaslResponse | Phase::HeaderAfterSasl => {
-                return self.finish(Phase::Done, None);
-            }
             // A refusal is an open and then a close (section 2.4.3).
             Phase::Opening => self.write_open(),
             Phase::Open => {
@@ -106,6 +102,8 @@ impl Engine {
                     self.write_dispositions(channel as u16);
                 }
             }
+            // Without an open a close has no place: the peer hears the end of the stream.
+            _ => return self.finish(Phase::Done, None),
         }
         self.write_frame(0, &Performative::Close(wire::Close { error: error.copied() }));
         self.finish(Phase::CloseSent, None);

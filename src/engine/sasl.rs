@@ -18,11 +18,17 @@ impl Engine {
         if here < header.len() {
             let expected: &[u8] = &PROTOCOL_HEADER_AMQP[..here.min(4)];
             if header[..here.min(4)] != *expected {
-                self.refuse_protocol();
+                match self.is_initiator {
+                    true => self.break_off(Fault::connection(fault::FRAMING_ERROR, "the peer doesn't speak AMQP")),
+                    false => self.refuse_protocol(),
+                }
             }
             return false;
         }
         self.input.consume(header.len());
+        if self.is_initiator {
+            return self.on_header_answered(header);
+        }
         let before_sasl = self.phase == Phase::Header;
         match header {
             PROTOCOL_HEADER_AMQP if !before_sasl || !self.settings.sasl_required => {
@@ -80,6 +86,19 @@ impl Engine {
                 self.phase = Phase::SaslRest;
                 Ok(Some(Event::SaslResponse(response.response.to_vec())))
             }
+            (SaslFrame::Mechanisms(mechanisms), Phase::SaslMechanisms) => {
+                self.phase = Phase::SaslRest;
+                let names = mechanisms.sasl_server_mechanisms.iter().map(str::to_owned).collect();
+                Ok(Some(Event::SaslMechanisms(names)))
+            }
+            (SaslFrame::Challenge(challenge), Phase::SaslOutcome) => {
+                self.phase = Phase::SaslRest;
+                Ok(Some(Event::SaslChallenge(challenge.challenge.to_vec())))
+            }
+            (SaslFrame::Outcome(outcome), Phase::SaslOutcome) => {
+                self.on_sasl_outcome(outcome.code);
+                Ok(None)
+            }
             _ => Err(Violation::connection(fault::NOT_ALLOWED, "a SASL frame out of turn")),
         }
     }
@@ -90,7 +109,7 @@ impl Engine {
         self.break_off(fault);
     }
 
-    fn write_sasl(&mut self, sasl: &SaslFrame<'_>) {
+    pub(super) fn write_sasl(&mut self, sasl: &SaslFrame<'_>) {
         let start = frame::begin(&mut self.output.bytes, frame::TYPE_SASL, 0);
         sasl.encode(&mut self.output.bytes);
         frame::finish(&mut self.output.bytes, start);
@@ -102,15 +121,15 @@ impl Engine {
 impl Engine {
     /// Asks the peer on; `SaslResponse` follows.
     pub fn sasl_challenge(&mut self, challenge: &[u8]) {
-        if self.phase == Phase::SaslRest {
+        if self.phase == Phase::SaslRest && !self.is_initiator {
             self.write_sasl(&SaslFrame::Challenge(sasl::Challenge { challenge }));
             self.phase = Phase::SaslResponse;
         }
     }
 
-    /// Ends the SASL exchange: code 0 (ok) or 1 (auth), after which the connection is over.
+    /// Ends the SASL exchange, as the server: code 0 (ok) or 1 (auth), after which the connection is over.
     pub fn sasl_outcome(&mut self, ok: bool) {
-        if self.phase != Phase::SaslRest {
+        if self.phase != Phase::SaslRest || self.is_initiator {
             return;
         }
         if !ok {

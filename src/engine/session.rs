@@ -14,6 +14,7 @@ use crate::ids::{DeliveryId, LinkHandle};
 use crate::wire::error::Error;
 use crate::wire::performative::{self as wire, Performative};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// The window that we announce for what we send. We keep to the peer's incoming window, which is the one that binds.
 pub(super) const OUTGOING_WINDOW: u32 = i32::MAX as u32;
@@ -42,10 +43,22 @@ pub(super) struct Outgoing {
     pub delivery: DeliveryId,
 }
 
+/// A link that we attached and the peer didn't yet.
+pub(super) struct Pending {
+    pub name: Rc<str>,
+    pub direction: Direction,
+    /// None: we detached it again.
+    pub link: Option<LinkHandle>,
+    pub local_handle: u32,
+}
+
 pub(super) struct Session {
-    pub remote_channel: u16,
     /// We sent our end: all but the peer's end is swallowed.
     pub end_sent: bool,
+    /// We began it; the peer's begin is to come.
+    pub awaits_begin: bool,
+    /// Links of ours that the peer has still to attach, in the order of our attaches.
+    pub pending: VecDeque<Pending>,
 
     /// The transfer-id of the peer's next frame.
     pub next_incoming_id: u32,
@@ -69,7 +82,7 @@ pub(super) struct Session {
     pub handles_used: u32,
     /// Of `handles`, the ones that we detached and the peer didn't yet.
     pub detached: usize,
-    remote_handle_max: u32,
+    pub remote_handle_max: u32,
     local_handle_next: u32,
     local_handles_free: Vec<u32>,
 
@@ -90,10 +103,11 @@ pub(super) struct Session {
 }
 
 impl Session {
-    fn new(remote_channel: u16, begin: &wire::Begin<'_>, incoming_window: u32, initial_serial: u32) -> Session {
+    pub(super) fn new(begin: &wire::Begin<'_>, incoming_window: u32, initial_serial: u32) -> Session {
         Session {
-            remote_channel,
             end_sent: false,
+            awaits_begin: false,
+            pending: VecDeque::new(),
             next_incoming_id: begin.next_outgoing_id,
             incoming_window,
             incoming_window_half: incoming_window / 2,
@@ -173,14 +187,13 @@ impl Engine {
         if self.channels.get(remote_channel.into()).is_some() {
             return Err(Violation::connection(fault::NOT_ALLOWED, "the channel has a session already"));
         }
-        if begin.remote_channel.is_some() {
-            return Err(Violation::connection(fault::NOT_ALLOWED, "begin answers a session that we did not begin"));
+        if let Some(channel) = begin.remote_channel {
+            return self.on_begin_answer(remote_channel, channel, begin);
         }
         let Some(channel) = self.free_channel() else {
             return Err(Violation::connection(fault::RESOURCE_LIMIT_EXCEEDED, "no channel is left for our end"));
         };
-        let session =
-            Session::new(remote_channel, begin, self.settings.incoming_window_full(), self.settings.initial_serial);
+        let session = Session::new(begin, self.settings.incoming_window_full(), self.settings.initial_serial);
         let answer = wire::Begin {
             remote_channel: Some(remote_channel),
             next_outgoing_id: session.next_outgoing_id,
@@ -224,7 +237,7 @@ impl Engine {
     }
 
     /// The lowest channel of ours that is free and that the peer takes.
-    fn free_channel(&mut self) -> Option<u16> {
+    pub(super) fn free_channel(&mut self) -> Option<u16> {
         let max = self.settings.channel_max.min(self.remote.channel_max);
         let channel = match self.channels_free.pop() {
             Some(std::cmp::Reverse(channel)) => channel,
@@ -264,10 +277,10 @@ impl Engine {
         }
         if let Some(session) = self.session_mut(channel) {
             // Nothing of it is needed but the fact that it waits.
-            let remote_channel = session.remote_channel;
-            let detached = session.detached;
-            *session = Session::new(remote_channel, &wire::Begin::default(), 0, 0);
+            let (detached, awaits_begin) = (session.detached, session.awaits_begin);
+            *session = Session::new(&wire::Begin::default(), 0, 0);
             session.end_sent = true;
+            session.awaits_begin = awaits_begin;
             self.detached -= detached;
         }
     }
@@ -276,14 +289,12 @@ impl Engine {
     fn end_links_of(&mut self, channel: u16, error: Option<&Error<'_>>) {
         let Some(session) = self.session_mut(channel) else { return };
         session.blocked.clear();
-        let links: Vec<LinkHandle> = session
-            .handles
-            .values()
-            .filter_map(|slot| match slot {
-                Slot::Link(link) => Some(*link),
-                Slot::Detached { .. } => None,
-            })
-            .collect();
+        let attached = session.handles.values().filter_map(|slot| match slot {
+            Slot::Link(link) => Some(*link),
+            Slot::Detached { .. } => None,
+        });
+        let pending = session.pending.iter().filter_map(|pending| pending.link);
+        let links: Vec<LinkHandle> = attached.chain(pending).collect();
         for link in links {
             self.end_link(link, false, error.map(remote_error));
         }

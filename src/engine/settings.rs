@@ -6,6 +6,11 @@ use std::time::Duration;
 /// More frames than a peer can have under way.
 const INCOMING_WINDOW_MAX: u32 = 1 << 20;
 
+/// Clients recognise the router by it.
+pub const PRODUCT: &str = "qpid-dispatch-router";
+/// What routers of this protocol family look for in an open.
+pub const CAPABILITIES: &[&str] = &["ANONYMOUS-RELAY", "qd.streaming-links"];
+
 /// Settings of a connection; shared by all of a listener's.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -13,8 +18,11 @@ pub struct Settings {
     pub container_id: String,
     /// `hostname` of our open; a router leaves it out.
     pub hostname: Option<String>,
-    /// `version` of our open's properties.
+    /// `product` and `version` of our open's properties.
+    pub product: &'static str,
     pub version: String,
+    /// Capabilities that our open offers and desires.
+    pub capabilities: &'static [&'static str],
     /// Bytes of the largest frame that we take; at least 512.
     pub max_frame_size: u32,
     /// The highest channel that the peer may use.
@@ -43,7 +51,9 @@ impl Default for Settings {
         Settings {
             container_id: "router".to_owned(),
             hostname: None,
+            product: PRODUCT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            capabilities: CAPABILITIES,
             max_frame_size: limits::MAX_FRAME_SIZE_DEFAULT,
             channel_max: (limits::MAX_SESSIONS_DEFAULT - 1) as u16,
             handle_max: limits::LINKS_PER_SESSION_MAX - 1,

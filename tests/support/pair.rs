@@ -244,6 +244,9 @@ pub fn names(events: &[Event]) -> Vec<&'static str> {
             Event::SessionWritable { .. } => "session-writable",
             Event::SessionFull { .. } => "session-full",
             Event::Closed { .. } => "closed",
+            Event::SaslMechanisms(_) => "sasl-mechanisms",
+            Event::SaslChallenge(_) => "sasl-challenge",
+            Event::LinkAnswered { .. } => "link-answered",
         })
         .collect()
 }
