@@ -58,7 +58,7 @@ impl Started {
         );
         let configuration = File::new(&format!("{name}.conf"), &text);
         let mut child = Command::new(env!("CARGO_BIN_EXE_ringway"))
-            .args(["-I", "/usr/lib/qpid-dispatch", "-c", configuration.path()])
+            .args(["--allow-unsupported", "-I", "/usr/lib/qpid-dispatch", "-c", configuration.path()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -148,7 +148,9 @@ fn check_says_ok_or_every_error_with_its_line() {
         stderr(&output),
         format!(
             "{path}:2: listener: unknown attribute 'prot'; did you mean 'port'?\n\
-             {path}:4: sslProfile: not served by this version\n\
+             {path}:4: sslProfile: not served by this version (TLS): take it out, or start with --allow-unsupported, \
+             then it is left out\n\
+             {path}:4: sslProfile: 'name' is needed: others refer to it\n\
              {path}:5: sslProfile: '#' starts a comment, so the value of 'password' ends in front of it (warning)\n"
         )
     );
@@ -169,10 +171,23 @@ fn a_bad_configuration_does_not_start() {
     assert_eq!(
         stderr(&output),
         format!(
-            "{path}:2: listener: http: yes is not served by this version\n\
+            "{path}:2: listener: http: yes: not served by this version (HTTP): take it out, or start with \
+             --allow-unsupported, then the listener stays closed\n\
              Cannot load configuration file {path}: see above\n"
         )
     );
+}
+
+#[test]
+fn with_leave_it_starts_without_what_is_not_served_and_says_so() {
+    let file = File::new("allow.conf", "listener {\n port: 0\n}\nconnector {\n name: b\n}\n");
+    let output = ringway(&["--allow-unsupported", "--check", file.path()]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = "connector 'b': not served by this version (connections that the router makes): it isn't made";
+    assert_eq!(stdout(&output), format!("{}:4: {text} (warning)\nOK\n", file.path()));
+    let router = Started::new("allowed", "connector {\n name: b\n}\n");
+    let lines: Vec<_> = router.log.lines().filter(|line| line.contains("AGENT (warning)")).collect();
+    assert!(lines.len() == 1 && lines[0].ends_with(&format!(":9: {text}")), "{}", router.log);
 }
 
 #[test]

@@ -43,6 +43,11 @@ fn an_empty_listener_has_every_default() {
             idle_timeout_seconds: 16,
             strip_annotations: StripAnnotations::Both,
             link_capacity: 250,
+            http: false,
+            http_root_dir: None,
+            healthz: true,
+            metrics: true,
+            websockets: true,
         }
     );
     assert_eq!(
@@ -199,8 +204,9 @@ fn numbers_below_and_above_the_possible_are_drawn_in_with_a_warning() {
 fn what_looks_like_an_accident_is_warned_of() {
     let config = load_ok(
         "router {\n id: \"quoted\"\n metadata: abc#def\n workerThreads: 8\n}\nlistener {\n host: localhost # fine\n}\n\
-         address {\n pattern: a/# # all of a\n}\n",
+         address {\n pattern: a/# # all of a\n}\naddress {\n pattern: b c\n}\n",
     );
+    assert_eq!(config.addresses[0].matches, AddressMatch::Pattern("a/#".to_string()));
     assert_eq!(config.router.id.as_deref(), Some("\"quoted\""));
     assert_eq!(config.router.metadata.as_deref(), Some("abc"));
     assert_eq!(
@@ -209,7 +215,7 @@ fn what_looks_like_an_accident_is_warned_of() {
             "test.conf:2: router: the quotes around the value of 'id' are part of it",
             "test.conf:3: router: '#' starts a comment, so the value of 'metadata' ends in front of it",
             "test.conf:4: router: workerThreads has no effect: this version serves with one thread",
-            "test.conf:10: address: '#' starts no comment in 'pattern', its value is 'a/# # all of a'",
+            "test.conf:13: address: the value of 'pattern' is one word, 'b'; 'c' is left out",
         ]
     );
 }

@@ -4,7 +4,7 @@
 //! Doesn't: run the router; `control` does.
 //! Driven by: `main`.
 
-use crate::config::{self, Config, ConfigError};
+use crate::config::{self, Config, ConfigError, Unsupported};
 use crate::control::{self, ControlError};
 use clap::{ArgAction, Parser};
 use std::io::Write;
@@ -23,6 +23,9 @@ struct Arguments {
     /// Check a configuration, say what is wrong with it, and exit
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     check: Option<PathBuf>,
+    /// Start without what the configuration asks for and this version doesn't serve, and warn of each such thing
+    #[arg(long)]
+    allow_unsupported: bool,
     /// Accepted for qdrouterd's sake; nothing is read from there
     #[arg(short = 'I', long = "include", value_name = "DIR")]
     include: Option<PathBuf>,
@@ -41,18 +44,20 @@ pub fn run() -> ExitCode {
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
+    let unsupported = if arguments.allow_unsupported { Unsupported::Allowed } else { Unsupported::Refused };
     match arguments.check {
-        Some(file) => check(&file),
-        None => serve(arguments.config),
+        Some(file) => check(&file, unsupported),
+        None => serve(arguments.config, unsupported),
     }
 }
 
 /// Reads a file and checks all that can be checked without starting.
-fn load(file: &PathBuf) -> Result<Config, String> {
+fn load(file: &PathBuf, unsupported: Unsupported) -> Result<Config, String> {
     let name = file.display().to_string();
     let bytes = std::fs::read(file).map_err(|error| format!("{name}: {error}"))?;
     // Not UTF-8: a comment in another encoding does no harm, a value has to survive the checks as it is.
-    let config = config::load(&String::from_utf8_lossy(&bytes), &name).map_err(|error| everything(&error))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let config = config::load_with(&text, &name, unsupported).map_err(|error| everything(&error))?;
     match control::check(&config) {
         Ok(()) => Ok(config),
         Err((line, text)) => Err(format!("{name}:{line}: {text}")),
@@ -68,10 +73,10 @@ fn everything(error: &ConfigError) -> String {
     lines.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
 }
 
-fn check(file: &PathBuf) -> ExitCode {
-    match load(file) {
+fn check(file: &PathBuf, unsupported: Unsupported) -> ExitCode {
+    match load(file, unsupported) {
         Ok(config) => {
-            for warning in &config.warnings {
+            for warning in config.warnings.iter().chain(&config.unsupported) {
                 println!("{warning} (warning)");
             }
             println!("OK");
@@ -84,10 +89,10 @@ fn check(file: &PathBuf) -> ExitCode {
     }
 }
 
-fn serve(file: Option<PathBuf>) -> ExitCode {
+fn serve(file: Option<PathBuf>, unsupported: Unsupported) -> ExitCode {
     let (config, name) = match &file {
         None => (config::load(config::DEFAULT, config::DEFAULT_NAME).map_err(|error| everything(&error)), None),
-        Some(file) => (load(file), Some(file.display().to_string())),
+        Some(file) => (load(file, unsupported), Some(file.display().to_string())),
     };
     let name = name.unwrap_or_else(|| config::DEFAULT_NAME.to_string());
     let config = match config {

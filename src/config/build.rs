@@ -1,185 +1,42 @@
-//! Sections to checked structs: each attribute by the schema, then what one attribute says about another, then
-//! what one section says about another.
+//! Sections to the structs that the router runs on: of what is served, with every default filled in.
 
+use super::across;
+use super::check::{self, Checked};
 use super::problem::{closest, Report};
-use super::schema::{self, did_you_mean, Entity};
+use super::schema::{self, did_you_mean, Unserved};
 use super::section::Section;
 use super::types::*;
-use super::value::{self, Value};
+use super::value::Value;
 use crate::limits;
 use crate::log::{Level, Levels, Module};
 
+/// Longest id of a router.
+const ROUTER_ID_LENGTH_MAX: usize = 127;
+
 pub(super) fn build(sections: &[Section], report: &mut Report) -> Config {
-    let checked: Vec<Checked> = sections.iter().filter_map(|section| check(section, report)).collect();
-    single(&checked, report);
+    let checked: Vec<Checked> = sections.iter().filter_map(|section| check::check(section, report)).collect();
+    across::check(&checked, report);
     let of = |name: &'static str| checked.iter().filter(move |section| section.entity.name == name);
 
-    let absent = Checked::absent("router");
-    let router = router(of("router").next().unwrap_or(&absent), report);
-    let listeners: Vec<_> = of("listener").map(|section| listener(section, report)).collect();
+    let router = router(of("router").next(), report);
+    let listeners: Vec<_> = of("listener").filter_map(|section| listener(section, report)).collect();
     let addresses: Vec<_> = of("address").filter_map(|section| address(section, &router.flow, report)).collect();
     let logs: Vec<_> = of("log").filter_map(|section| log(section, report)).collect();
-    listeners_apart(&listeners, report);
-    addresses_apart(&addresses, report);
-    modules_apart(&logs, report);
+    across::listeners_apart(&listeners, report);
+    across::addresses_apart(&addresses, report);
+    across::modules_apart(&logs, report);
     if of("listener").next().is_none() {
         report.warning(0, "no listener: nobody can connect");
     }
-    Config { router, listeners, addresses, logs, warnings: Vec::new() }
+    Config { router, listeners, addresses, logs, warnings: Vec::new(), unsupported: Vec::new() }
 }
 
-/// A section whose attributes are known and have values of their kinds.
-struct Checked {
-    entity: &'static Entity,
-    line: usize,
-    /// By the schema's name, with its line.
-    values: Vec<(&'static str, usize, Value)>,
-    /// Attributes that stand there with a value that can't be read: told already.
-    is_broken: bool,
-}
-
-/// Checks a section by the schema. None: no such entity here.
-fn check(section: &Section, report: &mut Report) -> Option<Checked> {
-    let entity = match schema::entity(&section.name) {
-        Ok(entity) => entity,
-        Err(text) => {
-            report.error(section.line, text);
-            return None;
-        }
-    };
-    let mut checked = Checked { entity, line: section.line, values: Vec::new(), is_broken: false };
-    for given in &section.attributes {
-        let attribute = match schema::attribute_of(entity, &given.name) {
-            Ok(attribute) => attribute,
-            Err(text) => {
-                report.error(given.line, format!("{}: {text}", entity.name));
-                checked.is_broken = true;
-                continue;
-            }
-        };
-        match value::parse(attribute, &given.value) {
-            Ok(None) => {}
-            Ok(Some(value)) => {
-                if let Some((_, before, _)) = checked.values.iter().find(|(name, _, _)| *name == attribute.name) {
-                    let text = format!("{}: '{}' is given twice, first in line {before}", entity.name, attribute.name);
-                    report.error(given.line, text);
-                    continue;
-                }
-                if !value::is_served(attribute, &value) {
-                    report.error(given.line, unserved(entity, attribute, &value));
-                }
-                checked.values.push((attribute.name, given.line, value));
-            }
-            Err(text) => {
-                report.error(given.line, format!("{}: {text}", entity.name));
-                checked.is_broken = true;
-            }
-        }
-    }
-    Some(checked)
-}
-
-fn unserved(entity: &Entity, attribute: &schema::Attribute, value: &Value) -> String {
-    let value = match value {
-        Value::Boolean(true) => ": yes",
-        Value::Boolean(false) => ": no",
-        Value::Choice(word) => &format!(": {word}"),
-        Value::Integer(number) => &format!(": {number}"),
-        _ => "",
-    };
-    format!("{}: {}{value} is not served by this version", entity.name, attribute.name)
-}
-
-impl Checked {
-    /// A section that isn't there: all defaults.
-    fn absent(name: &str) -> Checked {
-        let entity = schema::entity(name).expect("an entity of the schema");
-        Checked { entity, line: 0, values: Vec::new(), is_broken: false }
-    }
-
-    fn given(&self, name: &str) -> Option<&Value> {
-        self.values.iter().find(|(known, _, _)| *known == name).map(|(_, _, value)| value)
-    }
-
-    /// The line of an attribute, or the section's own.
-    fn line(&self, name: &str) -> usize {
-        self.values.iter().find(|(known, _, _)| *known == name).map_or(self.line, |(_, line, _)| *line)
-    }
-
-    /// The value given, else the schema's default.
-    fn value(&self, name: &str) -> Option<Value> {
-        if let Some(value) = self.given(name) {
-            return Some(value.clone());
-        }
-        let attribute = self.entity.attributes.iter().find(|attribute| attribute.name == name);
-        debug_assert!(attribute.is_some(), "{name} is not in the schema");
-        attribute
-            .and_then(|attribute| Some((attribute, attribute.default?)))
-            .and_then(|(attribute, default)| value::parse_text(attribute, default).ok())
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        match self.value(name) {
-            Some(Value::Text(text)) if !text.is_empty() => Some(text),
-            _ => None,
-        }
-    }
-
-    fn boolean(&self, name: &str) -> bool {
-        matches!(self.value(name), Some(Value::Boolean(true)))
-    }
-
-    fn choice(&self, name: &str) -> Option<&'static str> {
-        match self.value(name) {
-            Some(Value::Choice(word)) => Some(word),
-            _ => None,
-        }
-    }
-
-    fn integer(&self, name: &str) -> Option<u64> {
-        match self.value(name) {
-            Some(Value::Integer(number)) => Some(number),
-            _ => None,
-        }
-    }
-
-    /// An integer that has a default and whose bounds fit.
-    fn number(&self, name: &str) -> u32 {
-        self.integer(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
-    }
-
-    fn list(&self, name: &str) -> Vec<String> {
-        match self.value(name) {
-            Some(Value::List(items)) => items,
-            _ => Vec::new(),
-        }
-    }
-
-    /// What went wrong, with the section's name in front.
-    fn error(&self, attribute: &str, text: impl AsRef<str>, report: &mut Report) {
-        report.error(self.line(attribute), format!("{}: {}", self.entity.name, text.as_ref()));
-    }
-
-    fn warning(&self, attribute: &str, text: impl AsRef<str>, report: &mut Report) {
-        report.warning(self.line(attribute), format!("{}: {}", self.entity.name, text.as_ref()));
-    }
-}
-
-/// Entities of which a file has one at most.
-fn single(checked: &[Checked], report: &mut Report) {
-    for (index, section) in checked.iter().enumerate() {
-        let before = checked[..index].iter().find(|earlier| earlier.entity.name == section.entity.name);
-        if let (true, Some(before)) = (section.entity.is_single, before) {
-            let text = format!("{}: there is one already, in line {}", section.entity.name, before.line);
-            report.error(section.line, text);
-        }
-    }
-}
-
-fn router(section: &Checked, report: &mut Report) -> RouterConfig {
+fn router(section: Option<&Checked>, report: &mut Report) -> RouterConfig {
+    let absent = Checked::absent(schema::find("router").expect("an entity of the schema"));
+    let section = section.unwrap_or(&absent);
     let id = section.text("id");
-    if id.as_ref().is_some_and(|id| id.len() > 127) {
-        section.error("id", "id: a router's id has at most 127 characters", report);
+    if let Some(id) = &id {
+        router_id(id, section, report);
     }
     let worker_threads = section.number("workerThreads");
     if section.given("workerThreads").is_some() && worker_threads != 1 {
@@ -205,6 +62,17 @@ fn router(section: &Checked, report: &mut Report) -> RouterConfig {
         flow: flow(section, None),
         multicast_stall_seconds: section.number("multicastStallSeconds"),
         drain_wait_milliseconds: section.number("drainWait"),
+    }
+}
+
+fn router_id(id: &str, section: &Checked, report: &mut Report) {
+    if id.len() > ROUTER_ID_LENGTH_MAX {
+        let text = format!("id: exceeds the maximum allowed length ({ROUTER_ID_LENGTH_MAX} characters)");
+        section.error("id", text, report);
+    }
+    if let Some(c) = id.chars().find(|c| c.is_control() || c.is_whitespace()) {
+        // The word in brackets is what scripts that start qdrouterd look for.
+        section.error("id", format!("id: the character {c:?} is disallowed in a router's id (AttributeError)"), report);
     }
 }
 
@@ -236,17 +104,17 @@ fn flow(section: &Checked, base: Option<&FlowConfig>) -> FlowConfig {
     }
 }
 
-fn listener(section: &Checked, report: &mut Report) -> ListenerConfig {
-    // The mode is standalone, whatever the file says: another is an error already.
-    if let Some(role @ ("inter-router" | "edge")) = section.choice("role") {
-        let text = format!("role {role}: a standalone router is not allowed to accept connections from other routers");
-        section.error("role", text, report);
+/// None: it stays closed, since what it promises isn't served.
+fn listener(section: &Checked, report: &mut Report) -> Option<ListenerConfig> {
+    let sasl_mechanisms = sasl_mechanisms(section, report);
+    if section.is_closed {
+        return None;
     }
     let (port_name, port) = match section.value("port") {
         Some(Value::Port { name, number }) => (name, number),
         _ => (String::new(), 0),
     };
-    ListenerConfig {
+    Some(ListenerConfig {
         name: section.text("name"),
         line: section.line,
         host: section.text("host").unwrap_or_default(),
@@ -259,7 +127,7 @@ fn listener(section: &Checked, report: &mut Report) -> ListenerConfig {
         },
         role: ListenerRole::Normal,
         cost: section.number("cost"),
-        sasl_mechanisms: sasl_mechanisms(section, report),
+        sasl_mechanisms,
         authenticate_peer: section.boolean("authenticatePeer"),
         max_frame_size: max_frame_size(section, report),
         max_sessions: max_sessions(section, report),
@@ -273,32 +141,24 @@ fn listener(section: &Checked, report: &mut Report) -> ListenerConfig {
             0 => limits::LINK_CAPACITY_DEFAULT,
             capacity => capacity,
         },
-    }
+        http: section.boolean("http") || section.given("httpRootDir").is_some(),
+        http_root_dir: section.text("httpRootDir"),
+        healthz: section.boolean("healthz"),
+        metrics: section.boolean("metrics"),
+        websockets: section.boolean("websockets"),
+    })
 }
 
+/// The mechanisms that are offered. Whoever needn't authenticate may use ANONYMOUS, whatever else there is.
 fn sasl_mechanisms(section: &Checked, report: &mut Report) -> Vec<String> {
-    let mut mechanisms = Vec::new();
-    for mechanism in section.list("saslMechanisms").iter().flat_map(|item| value::words(item)) {
-        let mechanism = mechanism.to_ascii_uppercase();
+    let unserved = Unserved { feature: "SASL beyond ANONYMOUS", instead: "it isn't offered", closes: false };
+    for mechanism in section.list("saslMechanisms").iter().map(|item| item.to_ascii_uppercase()) {
         if mechanism != "ANONYMOUS" {
-            section.error(
-                "saslMechanisms",
-                format!("saslMechanisms: {mechanism} is not served by this version"),
-                report,
-            );
-        } else if !mechanisms.contains(&mechanism) {
-            mechanisms.push(mechanism);
+            let what = format!("listener: saslMechanisms: {mechanism}");
+            report.unserved(section.line("saslMechanisms"), &what, &unserved);
         }
     }
-    if section.boolean("authenticatePeer") {
-        let text =
-            "authenticatePeer: yes is not served by this version: its only mechanism is ANONYMOUS, which proves nobody";
-        section.error("authenticatePeer", text, report);
-    }
-    if mechanisms.is_empty() {
-        mechanisms.push("ANONYMOUS".to_string());
-    }
-    mechanisms
+    vec!["ANONYMOUS".to_string()]
 }
 
 fn max_frame_size(section: &Checked, report: &mut Report) -> u32 {
@@ -323,21 +183,15 @@ fn max_sessions(section: &Checked, report: &mut Report) -> u32 {
 }
 
 fn address(section: &Checked, router: &FlowConfig, report: &mut Report) -> Option<AddressConfig> {
+    if !across::prefix_or_pattern(section, report) {
+        return None;
+    }
     let matches = match (section.text("prefix"), section.text("pattern")) {
-        (Some(prefix), None) => AddressMatch::Prefix(prefix),
-        (None, Some(pattern)) => AddressMatch::Pattern(pattern),
-        (Some(_), Some(_)) => {
-            section.error("pattern", "a prefix or a pattern, not both", report);
-            return None;
-        }
-        (None, None) => {
-            if !section.is_broken {
-                section.error("", "a prefix or a pattern is needed", report);
-            }
-            return None;
-        }
+        (Some(prefix), _) => AddressMatch::Prefix(prefix),
+        (None, pattern) => AddressMatch::Pattern(pattern?),
     };
-    if tokens(&matches).is_empty() {
+    fallback_alone(section, report);
+    if across::tokens(&matches).is_empty() {
         section.error("prefix", "prefix: an address has to have more in it than separators", report);
     }
     Some(AddressConfig {
@@ -350,6 +204,14 @@ fn address(section: &Checked, router: &FlowConfig, report: &mut Report) -> Optio
         alert_count: marks(section, "alertCountUp", "alertCountDown", report),
         alert_size: marks(section, "alertSizeUp", "alertSizeDown", report),
     })
+}
+
+fn fallback_alone(section: &Checked, report: &mut Report) {
+    let is_phase = |name: &str| matches!(section.stated(name), Some(Value::Integer(phase)) if *phase != 0);
+    let is_yes = |name: &str| section.stated(name) == Some(&Value::Boolean(true));
+    if is_yes("enableFallback") && (is_yes("waypoint") || is_phase("ingressPhase") || is_phase("egressPhase")) {
+        section.error("enableFallback", "enableFallback: not together with waypoint or a phase other than 0", report);
+    }
 }
 
 /// Two marks of a depth; the lower is half of the upper where it isn't given.
@@ -375,17 +237,7 @@ fn marks(section: &Checked, up_name: &str, down_name: &str, report: &mut Report)
 }
 
 fn log(section: &Checked, report: &mut Report) -> Option<LogConfig> {
-    let Some(name) = section.text("module") else {
-        if !section.is_broken {
-            section.error("", "a module is needed", report);
-        }
-        return None;
-    };
-    let Some(module) = Module::parse(&name) else {
-        let suggestion = did_you_mean(closest(&name, Module::ALL.iter().map(|(_, name)| *name)));
-        section.error("module", format!("module: unknown module '{name}'{suggestion}"), report);
-        return None;
-    };
+    let module = section.choice("module").and_then(Module::parse)?;
     let enable = section.text("enable").and_then(|text| match levels(&text) {
         Ok(levels) => levels,
         Err(text) => {
@@ -397,7 +249,8 @@ fn log(section: &Checked, report: &mut Report) -> Option<LogConfig> {
         "stdout" => Some(LogOutput::Stdout),
         "stderr" => Some(LogOutput::Stderr),
         "syslog" => {
-            section.error("outputFile", "outputFile: syslog is not served by this version", report);
+            let unserved = Unserved { feature: "syslog", instead: "it goes where the others go", closes: false };
+            report.unserved(section.line("outputFile"), "log: outputFile: syslog", &unserved);
             None
         }
         path => Some(LogOutput::File(path.to_string())),
@@ -413,87 +266,29 @@ fn log(section: &Checked, report: &mut Report) -> Option<LogConfig> {
     })
 }
 
-/// Levels as `enable` lists them: `info+`, `trace,debug`, `none`; `default` is as if nothing were said.
-fn levels(text: &str) -> Result<Option<Levels>, String> {
+/// Levels as `enable` lists them: `info+`, `trace,debug`, `none`; `default` is as if nothing were said. The first letters
+/// of a level are enough (`warn+`).
+pub(super) fn levels(text: &str) -> Result<Option<Levels>, String> {
+    let is_begin_of = |begin: &str, word: &str| {
+        !begin.is_empty() && word.get(..begin.len()).is_some_and(|first| first.eq_ignore_ascii_case(begin))
+    };
     let mut levels = Levels::NONE;
-    for word in value::words(text) {
-        let (name, is_open) = word.strip_suffix('+').map_or((word.as_str(), false), |name| (name, true));
-        if !is_open && name.eq_ignore_ascii_case("default") {
+    for word in text.split([',', ' ', ';', ':', '\t']).filter(|word| !word.is_empty()) {
+        let (name, is_open) = word.strip_suffix('+').map_or((word, false), |name| (name, true));
+        if is_begin_of(name, "default") && name.len() > 1 {
             return Ok(None);
         }
-        if !is_open && name.eq_ignore_ascii_case("none") {
+        if is_begin_of(name, "none") && !is_open {
             continue;
         }
-        let level = Level::parse(name).ok_or_else(|| {
-            let suggestion = did_you_mean(closest(name, Level::ALL.iter().map(|(_, name)| *name)));
-            format!("enable: unknown level '{name}'{suggestion}")
+        let level = Level::ALL.iter().find(|(_, known)| is_begin_of(name, known)).map(|(level, _)| *level);
+        let level = level.ok_or_else(|| {
+            let known = Level::ALL.iter().map(|(_, name)| *name);
+            let suggestion = did_you_mean(closest(name, known.clone()));
+            let known: Vec<_> = known.collect();
+            format!("enable: '{name}' is not a valid log level; it is one of {}{suggestion}", known.join(", "))
         })?;
         levels = levels.with(if is_open { Levels::from(level) } else { Levels::only(level) });
     }
     Ok(Some(levels))
-}
-
-/// An address rule's tokens in the form that two equal rules share: `prefix: a/b` is `a/b/#`, and behind a `#`
-/// another is nothing new (`#.*` is `*.#`).
-fn tokens(matches: &AddressMatch) -> Vec<&str> {
-    let (text, is_prefix) = match matches {
-        AddressMatch::Prefix(text) => (text, true),
-        AddressMatch::Pattern(text) => (text, false),
-    };
-    let mut tokens: Vec<&str> = Vec::new();
-    let mut is_hash_pending = false;
-    for token in text.split(['.', '/']).skip_while(|token| token.is_empty()).chain(is_prefix.then_some("#")) {
-        match token {
-            "#" => is_hash_pending = true,
-            "*" => tokens.push(token),
-            "" if is_prefix => {}
-            _ => {
-                if std::mem::take(&mut is_hash_pending) {
-                    tokens.push("#");
-                }
-                tokens.push(token);
-            }
-        }
-    }
-    let is_empty = is_prefix && tokens.is_empty();
-    if is_hash_pending && !is_empty {
-        tokens.push("#");
-    }
-    tokens
-}
-
-fn addresses_apart(addresses: &[AddressConfig], report: &mut Report) {
-    let mut seen = std::collections::HashMap::new();
-    for address in addresses {
-        if let Some(before) = seen.insert(tokens(&address.matches), address.line) {
-            let text = match &address.matches {
-                AddressMatch::Prefix(prefix) => format!("prefix '{prefix}'"),
-                AddressMatch::Pattern(pattern) => format!("pattern '{pattern}'"),
-            };
-            report
-                .error(address.line, format!("address: {text} matches the same addresses as the one in line {before}"));
-        }
-    }
-}
-
-fn listeners_apart(listeners: &[ListenerConfig], report: &mut Report) {
-    for (index, listener) in listeners.iter().enumerate() {
-        let is_same = |other: &&ListenerConfig| {
-            (other.port, &other.host, other.socket_address_family)
-                == (listener.port, &listener.host, listener.socket_address_family)
-        };
-        if let (true, Some(before)) = (listener.port != 0, listeners[..index].iter().find(is_same)) {
-            let text = format!("listener: host and port are those of the listener in line {}", before.line);
-            report.error(listener.line, text);
-        }
-    }
-}
-
-fn modules_apart(logs: &[LogConfig], report: &mut Report) {
-    for (index, log) in logs.iter().enumerate() {
-        if let Some(before) = logs[..index].iter().find(|earlier| earlier.module == log.module) {
-            let text = format!("log: module {} has its settings in line {} already", log.module.name(), before.line);
-            report.error(log.line, text);
-        }
-    }
 }

@@ -1,15 +1,15 @@
 //! The line-oriented syntax of `qdrouterd.conf`.
 //!
-//! A section is `name {`, attributes `key: value` one a line, `}`. Values are bare: quotes belong to them. `#`
-//! starts a comment anywhere, but the attributes in [`KEEPS_HASH`] have wildcards in their values and keep
-//! it. A map is `key: {` … `}`, over several lines or on one.
+//! A section is `name {`, attributes `key: value` one a line, `}`. Values are bare: quotes belong to them; a
+//! backslash escapes, as in JSON. `#` starts a comment anywhere, but the attributes in [`KEEPS_HASH`] have wildcards
+//! in their values and keep it. A map is `key: {` … `}`, over several lines or on one.
 //!
 //! The reader goes on after an error, so that one slip doesn't hide the next.
 
 use super::problem::Report;
 use super::section::{Attribute, Raw, Section};
 
-/// Attributes whose value is everything behind the colon, `#` included.
+/// Attributes whose value is the first word behind the colon, `#` included.
 const KEEPS_HASH: [&str; 3] = ["pattern", "bindingKey", "hostname"];
 
 pub(super) fn parse(text: &str, report: &mut Report) -> Vec<Section> {
@@ -175,11 +175,13 @@ impl Reader<'_> {
     /// What of the text behind the colon is the value; says so where a cut looks like an accident.
     fn value(&mut self, number: usize, section: &str, name: &str, text: &str) -> String {
         if KEEPS_HASH.iter().any(|keeps| super::schema::is_same_name(keeps, name)) {
-            if text.contains(" #") || text.contains("\t#") {
-                self.report
-                    .warning(number, format!("{section}: '#' starts no comment in '{name}', its value is '{text}'"));
+            let (value, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+            let rest = uncommented(rest);
+            if !rest.is_empty() {
+                let text = format!("{section}: the value of '{name}' is one word, '{value}'; '{rest}' is left out");
+                self.report.warning(number, text);
             }
-            return text.to_string();
+            return self.unescaped(number, section, name, value);
         }
         let value = uncommented(text);
         if value.len() < text.len() {
@@ -196,7 +198,22 @@ impl Reader<'_> {
         if is_quoted('"') || is_quoted('\'') {
             self.report.warning(number, format!("{section}: the quotes around the value of '{name}' are part of it"));
         }
-        value.to_string()
+        self.unescaped(number, section, name, value)
+    }
+
+    /// The value with its backslashes read as JSON reads them, since `qdrouterd` does.
+    fn unescaped(&mut self, number: usize, section: &str, name: &str, value: &str) -> String {
+        if !value.contains('\\') {
+            return value.to_string();
+        }
+        match serde_json::from_str(&format!("\"{value}\"")) {
+            Ok(value) => value,
+            Err(_) => {
+                let text = format!("{section}: {name}: a backslash begins an escape, as in JSON: write '\\\\' for one");
+                self.report.error(number, text);
+                value.to_string()
+            }
+        }
     }
 
     fn in_map(

@@ -7,7 +7,6 @@ use super::section::{Attribute, Raw, Section};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::Value;
 use std::fmt;
 
 pub(super) fn parse(text: &str, report: &mut Report) -> Vec<Section> {
@@ -44,31 +43,12 @@ fn section(text: &str, entry: &str, report: &mut Report) -> Option<Section> {
     let mut attributes = Vec::with_capacity(pairs.len());
     for (attribute, value) in pairs {
         let line = line_of(text, value.get());
-        match raw(value.get()) {
+        match serde_json::from_str(value.get()).ok().and_then(|value| Raw::from_json(&value)) {
             Some(value) => attributes.push(Attribute { name: attribute, line, value }),
             None => report.error(line, format!("{name}: '{attribute}' can't be a list of lists or of maps")),
         }
     }
     Some(Section { name, line, attributes })
-}
-
-/// A JSON value as the conf form would have it; its type is checked with its attribute's.
-fn raw(json: &str) -> Option<Raw> {
-    Some(match serde_json::from_str(json).ok()? {
-        Value::Null => Raw::Null,
-        Value::Object(map) if map.is_empty() => Raw::Map("{}".to_string()),
-        Value::Object(_) => Raw::Map(json.to_string()),
-        Value::Array(items) => Raw::List(items.iter().map(scalar).collect::<Option<_>>()?),
-        value => Raw::Text(scalar(&value)?),
-    })
-}
-
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-    }
 }
 
 /// The line, from 1, where a piece of `text` begins.

@@ -12,16 +12,19 @@
 //! - a `Config` that `load` returns needs no further check but those that only the machine can make (a port in
 //!   use, a host name that doesn't resolve).
 
+mod across;
 mod build;
+mod check;
 mod conf;
 mod json;
+mod map;
 mod problem;
-mod schema;
+pub mod schema;
 mod section;
 mod types;
 mod value;
 
-pub use problem::{ConfigError, Problem};
+pub use problem::{ConfigError, Problem, Unsupported};
 pub use types::*;
 
 /// The configuration that the router starts on when it is given no file.
@@ -30,13 +33,18 @@ pub const DEFAULT: &str = include_str!("default.conf");
 /// The name that messages about [`DEFAULT`] give it.
 pub const DEFAULT_NAME: &str = "(built-in default)";
 
+/// Reads a configuration; what this version doesn't serve is an error. As [`load_with`].
+pub fn load(text: &str, name: &str) -> Result<Config, ConfigError> {
+    load_with(text, name, Unsupported::Refused)
+}
+
 /// Reads a configuration. `name` is the file's name: it stands in messages, and where it ends in `.json` the
 /// text is the JSON form.
 ///
 /// # Errors
 /// Everything that is wrong with the text, not just the first.
-pub fn load(text: &str, name: &str) -> Result<Config, ConfigError> {
-    let mut report = problem::Report::new(name);
+pub fn load_with(text: &str, name: &str, unsupported: Unsupported) -> Result<Config, ConfigError> {
+    let mut report = problem::Report::new(name, unsupported);
     let is_json = name.to_ascii_lowercase().ends_with(".json");
     let sections = if is_json { json::parse(text, &mut report) } else { conf::parse(text, &mut report) };
     let config = build::build(&sections, &mut report);

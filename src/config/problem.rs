@@ -1,5 +1,6 @@
 //! What is wrong with a configuration, each with its line.
 
+use super::schema::Unserved;
 use std::fmt;
 
 /// One thing that is wrong, or looks wrong.
@@ -49,16 +50,43 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// What becomes of a configuration that asks for what this version doesn't serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsupported {
+    /// Each such thing is an error.
+    Refused,
+    /// It goes without them, and lists them.
+    Allowed,
+}
+
 /// Collects problems while a file is read.
 pub(super) struct Report {
     file: String,
+    allowed: Unsupported,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
+    unsupported: Vec<Problem>,
 }
 
 impl Report {
-    pub fn new(file: &str) -> Report {
-        Report { file: file.to_string(), errors: Vec::new(), warnings: Vec::new() }
+    pub fn new(file: &str, allowed: Unsupported) -> Report {
+        Report { file: file.to_string(), allowed, errors: Vec::new(), warnings: Vec::new(), unsupported: Vec::new() }
+    }
+
+    /// What this version doesn't serve: `what` is its name in the file.
+    pub fn unserved(&mut self, line: usize, what: &str, unserved: &Unserved) {
+        let Unserved { feature, instead, .. } = unserved;
+        let text = format!("{what}: not served by this version ({feature})");
+        match self.allowed {
+            Unsupported::Refused => {
+                let advice = "take it out, or start with --allow-unsupported";
+                self.error(line, format!("{text}: {advice}, then {instead}"));
+            }
+            Unsupported::Allowed => {
+                let text = format!("{text}: {instead}");
+                self.unsupported.push(Problem { file: self.file.clone(), line, text });
+            }
+        }
     }
 
     pub fn error(&mut self, line: usize, text: impl Into<String>) {
@@ -72,8 +100,10 @@ impl Report {
     /// The configuration if nothing is wrong with it, else all that is wrong, by line.
     pub fn finish(mut self, mut config: super::Config) -> Result<super::Config, ConfigError> {
         self.warnings.sort_by_key(|problem| problem.line);
+        self.unsupported.sort_by_key(|problem| problem.line);
         if self.errors.is_empty() {
             config.warnings = self.warnings;
+            config.unsupported = self.unsupported;
             return Ok(config);
         }
         self.errors.sort_by_key(|problem| problem.line);

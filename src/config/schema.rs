@@ -1,38 +1,99 @@
 //! What a configuration may say: entities, their attributes with types, defaults and older names, and what of it
-//! this version serves. Tables, and the look-ups in them.
+//! this version serves. The tables are in `tables`; here are their words, and the look-ups in them.
+//!
+//! Files are checked by it, and management's schema is this table too, so a value that a file may have is one that a
+//! request may have.
+
+mod tables;
 
 use super::problem::closest;
+pub use tables::{ENTITIES, EVERY_ENTITY};
 
-pub(super) struct Entity {
+/// What all types have in front in management: `org.apache.qpid.dispatch.listener`.
+pub const TYPE_PREFIX: &str = "org.apache.qpid.dispatch.";
+
+/// A kind of thing that can be configured.
+#[derive(Debug)]
+pub struct Entity {
+    /// As a file has it: `address`.
     pub name: &'static str,
-    /// At most one in a file.
+    /// As management has it, without [`TYPE_PREFIX`]: `router.config.address`.
+    pub type_name: &'static str,
+    pub description: &'static str,
+    /// At most one in a file, and exactly one in management.
     pub is_single: bool,
-    /// Empty where this version doesn't serve the entity at all.
+    /// Whether a file may have it; the others are only for management.
+    pub is_in_files: bool,
+    /// What management may do with it beside READ, which is always there.
+    pub operations: &'static [Operation],
+    /// Its own attributes, in the order in which they are shown; [`EVERY_ENTITY`] has the ones of all.
     pub attributes: &'static [Attribute],
+    /// None: this version serves it. Else what isn't there, and what the router does without it.
+    pub unserved: Option<Unserved>,
 }
 
-pub(super) struct Attribute {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    Create,
+    Read,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Read => "READ",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Attribute {
     pub name: &'static str,
-    /// Older names that are still accepted.
+    /// Older names that are still accepted; management shows the first beside the name.
     pub aliases: &'static [&'static str],
     pub kind: Kind,
     /// As a file would have it; None: unset.
     pub default: Option<&'static str>,
+    pub is_required: bool,
+    /// No two entities of a type have the same value.
+    pub is_unique: bool,
+    /// May be given in a file or by CREATE. What may be neither created nor updated is the router's to say.
+    pub can_create: bool,
+    pub can_update: bool,
+    /// Its value is never shown.
+    pub is_hidden: bool,
+    /// Accepted for old files' sake.
+    pub is_deprecated: bool,
+    pub description: &'static str,
     pub served: Served,
 }
 
+/// What an attribute's value may be. What a file has is text; management's type of it is [`Kind::type_name`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub enum Kind {
     Text,
+    Path,
     Boolean,
     /// From the first to the second.
     Integer(u64, u64),
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Words between commas or spaces.
+    /// Words between commas or spaces, or a JSON array of them; text in management.
+    Words,
+    /// Items between commas, or a JSON array of them; text in management.
+    Items,
+    /// A list in management, never in a file.
     List,
+    /// A map of maps: groups of a vhost.
     Map,
-    /// A number, `amqp` or `amqps`.
+    /// A map that becomes properties of an open frame.
+    Properties,
+    /// A number, `amqp`, `amqps` or another service's name; text in management.
     Port,
     /// An integer with `%` behind it or not, at most this.
     Percent(u64),
@@ -42,163 +103,60 @@ pub(super) enum Kind {
     Quantity(u64),
 }
 
+impl Kind {
+    /// Management's word for the type. None: it is one of [`Kind::Choice`]'s words.
+    pub fn type_name(self) -> Option<&'static str> {
+        match self {
+            Kind::Text | Kind::Words | Kind::Items | Kind::Port => Some("string"),
+            Kind::Path => Some("path"),
+            Kind::Boolean => Some("boolean"),
+            Kind::Integer(..) | Kind::Percent(_) | Kind::Milliseconds(_) | Kind::Quantity(_) => Some("integer"),
+            Kind::Choice(_) => None,
+            Kind::List => Some("list"),
+            Kind::Map => Some("map"),
+            Kind::Properties => Some("properties"),
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Served {
+pub enum Served {
     /// Every value; what it does is done.
     Yes,
     /// The default only (unset or empty, where there is none).
-    DefaultOnly,
+    DefaultOnly(Unserved),
+    /// Every value is accepted and does nothing. Why.
+    WithoutEffect(&'static str),
 }
 
-const fn attribute(name: &'static str, kind: Kind, default: &'static str) -> Attribute {
-    Attribute { name, aliases: &[], kind, default: Some(default), served: Served::Yes }
-}
-
-const fn unset(name: &'static str, kind: Kind) -> Attribute {
-    Attribute { name, aliases: &[], kind, default: None, served: Served::Yes }
+/// What this version doesn't serve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unserved {
+    /// The feature that is missing.
+    pub feature: &'static str,
+    /// What the router does instead, where it is told to start without it.
+    pub instead: &'static str,
+    /// The listener that has it isn't opened then: what it promises can't be kept.
+    pub closes: bool,
 }
 
 impl Attribute {
-    const fn or(mut self, aliases: &'static [&'static str]) -> Attribute {
-        self.aliases = aliases;
-        self
-    }
-
-    const fn default_only(mut self) -> Attribute {
-        self.served = Served::DefaultOnly;
-        self
-    }
-
     fn is_named(&self, name: &str) -> bool {
         is_same_name(self.name, name) || self.aliases.iter().any(|alias| is_same_name(alias, name))
     }
 }
 
-use Kind::{Boolean, Choice, Integer, List, Map, Milliseconds, Percent, Port, Quantity, Text};
+impl Entity {
+    /// The attribute of this name, older names included.
+    pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
+        self.attributes.iter().chain(EVERY_ENTITY).find(|attribute| attribute.is_named(name))
+    }
 
-const SECONDS: Kind = Integer(1, 1_000_000);
-const ANY_U32: Kind = Integer(0, u32::MAX as u64);
-const DISTRIBUTION: Kind = Choice(&["multicast", "closest", "balanced", "unavailable"]);
-const FLOW_CONTROL: Kind = Choice(&["share", "capacity"]);
-const CREDIT_SLACK: Kind = Percent(1000);
-const STALL_SECONDS: Kind = Integer(0, 86_400);
-const DRAIN_WAIT: Kind = Milliseconds(60_000);
-
-const ROUTER: &[Attribute] = &[
-    unset("name", Text),
-    unset("id", Text),
-    attribute("mode", Choice(&["standalone", "interior", "edge"]), "standalone").default_only(),
-    attribute("helloIntervalSeconds", SECONDS, "1").or(&["helloInterval"]),
-    attribute("helloMaxAgeSeconds", SECONDS, "3").or(&["helloMaxAge"]),
-    attribute("raIntervalSeconds", SECONDS, "30").or(&["raInterval"]),
-    attribute("raIntervalFluxSeconds", SECONDS, "4").or(&["raIntervalFlux"]),
-    attribute("remoteLsMaxAgeSeconds", SECONDS, "60").or(&["remoteLsMaxAge"]),
-    attribute("workerThreads", Integer(1, 1024), "4"),
-    unset("debugDumpFile", Text).or(&["debugDump"]).default_only(),
-    unset("saslConfigDir", Text).or(&["saslConfigPath"]).default_only(),
-    attribute("saslConfigName", Text, "qdrouterd").default_only(),
-    // Of link routes, which aren't there: nothing that it could allow or forbid.
-    attribute("allowResumableLinkRoute", Boolean, "yes"),
-    attribute("timestampsInUTC", Boolean, "no"),
-    unset("timestampFormat", Text),
-    attribute("defaultDistribution", DISTRIBUTION, "balanced"),
-    unset("metadata", Text),
-    attribute("flowControl", FLOW_CONTROL, "share"),
-    attribute("creditSlack", CREDIT_SLACK, "100"),
-    attribute("multicastStallSeconds", STALL_SECONDS, "2"),
-    attribute("drainWait", DRAIN_WAIT, "50"),
-];
-
-const LISTENER: &[Attribute] = &[
-    unset("name", Text),
-    attribute("host", Text, ""),
-    attribute("port", Port, "amqp"),
-    unset("socketAddressFamily", Choice(&["IPv4", "IPv6"])).or(&["protocolFamily"]),
-    attribute("role", Choice(&["normal", "inter-router", "route-container", "edge"]), "normal").default_only(),
-    // Of inter-router listeners; the others have it without effect.
-    attribute("cost", Integer(1, i32::MAX as u64), "1"),
-    unset("sslProfile", Text).default_only(),
-    // Which mechanisms are served is checked apart, name by name.
-    unset("saslMechanisms", List),
-    attribute("authenticatePeer", Boolean, "no"),
-    unset("saslPlugin", Text).default_only(),
-    attribute("requireEncryption", Boolean, "no").default_only(),
-    attribute("requireSsl", Boolean, "no").default_only(),
-    attribute("maxFrameSize", ANY_U32, "16384"),
-    attribute("maxSessions", ANY_U32, "32768"),
-    unset("maxSessionFrames", ANY_U32),
-    attribute("idleTimeoutSeconds", Integer(0, 4_294_967), "16"),
-    attribute("initialHandshakeTimeoutSeconds", Integer(0, 4_294_967), "0").default_only(),
-    attribute("stripAnnotations", Choice(&["in", "out", "both", "no"]), "both").default_only(),
-    attribute("linkCapacity", Integer(0, crate::limits::CONSUMER_WINDOW_MAX as u64), "250"),
-    attribute("multiTenant", Boolean, "no").default_only(),
-    unset("failoverUrls", List).or(&["failoverList"]).default_only(),
-    // These three say what an http listener serves, which this version has none of.
-    attribute("healthz", Boolean, "yes"),
-    attribute("metrics", Boolean, "yes"),
-    attribute("websockets", Boolean, "yes"),
-    attribute("http", Boolean, "no").default_only(),
-    unset("httpRootDir", Text).or(&["httpRoot"]).default_only(),
-    attribute("messageLoggingComponents", List, "none").or(&["logMessage"]).default_only(),
-    unset("policyVhost", Text).default_only(),
-    unset("openProperties", Map).default_only(),
-];
-
-const ADDRESS: &[Attribute] = &[
-    unset("name", Text),
-    unset("prefix", Text),
-    unset("pattern", Text),
-    attribute("distribution", DISTRIBUTION, "balanced"),
-    attribute("waypoint", Boolean, "no").default_only(),
-    attribute("ingressPhase", Integer(0, 9), "0").default_only(),
-    attribute("egressPhase", Integer(0, 9), "0").default_only(),
-    unset("priority", Integer(0, 9)),
-    attribute("enableFallback", Boolean, "no").default_only(),
-    // Unset: the router's.
-    unset("flowControl", FLOW_CONTROL),
-    unset("creditSlack", CREDIT_SLACK),
-    unset("alertCountUp", Quantity(1000)),
-    unset("alertCountDown", Quantity(1000)),
-    unset("alertSizeUp", Quantity(1024)),
-    unset("alertSizeDown", Quantity(1024)),
-];
-
-const LOG: &[Attribute] = &[
-    unset("name", Text),
-    unset("module", Text),
-    unset("enable", Text),
-    unset("includeTimestamp", Boolean).or(&["timestamp"]),
-    unset("includeSource", Boolean).or(&["source"]),
-    unset("outputFile", Text).or(&["output"]),
-];
-
-const fn served(name: &'static str, is_single: bool, attributes: &'static [Attribute]) -> Entity {
-    Entity { name, is_single, attributes }
+    /// Management's whole name of the type.
+    pub fn long_name(&self) -> String {
+        format!("{TYPE_PREFIX}{}", self.type_name)
+    }
 }
-
-const fn not_served(name: &'static str) -> Entity {
-    Entity { name, is_single: false, attributes: &[] }
-}
-
-pub(super) const ENTITIES: &[Entity] = &[
-    served("router", true, ROUTER),
-    served("listener", false, LISTENER),
-    served("address", false, ADDRESS),
-    served("log", false, LOG),
-    not_served("connector"),
-    not_served("sslProfile"),
-    not_served("authServicePlugin"),
-    not_served("linkRoute"),
-    not_served("autoLink"),
-    not_served("exchange"),
-    not_served("binding"),
-    not_served("policy"),
-    not_served("vhost"),
-    not_served("tcpListener"),
-    not_served("tcpConnector"),
-    not_served("httpListener"),
-    not_served("httpConnector"),
-];
 
 /// Sections of the time before 1.0, and what is written in their place.
 const OLD_ENTITIES: &[(&str, &str)] = &[
@@ -221,6 +179,9 @@ const OLD_ATTRIBUTES: &[(&str, &str, &str)] = &[
     ("listener", "allowNoSasl", "write 'authenticatePeer: no' for 'yes', 'yes' for 'no'"),
     ("listener", "requirePeerAuth", "write 'authenticatePeer: …'"),
     ("listener", "allowUnsecured", "write 'requireSsl: no' for 'yes', 'yes' for 'no'"),
+    ("connector", "addr", "write 'host: …'"),
+    ("listener", "label", "write 'name: …'"),
+    ("connector", "label", "write 'name: …'"),
 ];
 
 /// Whether `written` is `name`, or its form with hyphens (`max-frame-size` for `maxFrameSize`).
@@ -234,33 +195,42 @@ pub(super) fn is_same_name(name: &str, written: &str) -> bool {
     is_equal && letters.next().is_none()
 }
 
-/// The entity of a section, or what is to be said about a section of that name.
+/// The entity of that name, short or long.
+pub fn find(name: &str) -> Option<&'static Entity> {
+    let short = name.strip_prefix(TYPE_PREFIX).unwrap_or(name);
+    ENTITIES.iter().find(|entity| is_same_name(entity.name, short) || entity.type_name == short)
+}
+
+/// The entity of a file's section, or what is to be said about a section of that name.
 pub(super) fn entity(written: &str) -> Result<&'static Entity, String> {
-    let short = written.strip_prefix("org.apache.qpid.dispatch.").unwrap_or(written);
-    let short = short.strip_prefix("router.config.").unwrap_or(short);
-    match ENTITIES.iter().find(|entity| is_same_name(entity.name, short)) {
-        Some(entity) if entity.attributes.is_empty() => Err(format!("{}: not served by this version", entity.name)),
-        Some(entity) => Ok(entity),
-        None => Err(match OLD_ENTITIES.iter().find(|(name, _)| is_same_name(name, short)) {
-            Some((name, instead)) => format!("{name}: a section of the time before 1.0: {instead}"),
-            None => {
-                let known = ENTITIES.iter().map(|entity| entity.name);
-                format!("unknown section '{written}'{}", did_you_mean(closest(short, known)))
-            }
-        }),
+    match find(written) {
+        Some(entity) if entity.is_in_files => return Ok(entity),
+        Some(entity) => return Err(format!("{}: can't be given in a file", entity.name)),
+        None => {}
     }
+    let short = written.strip_prefix(TYPE_PREFIX).unwrap_or(written);
+    Err(match OLD_ENTITIES.iter().find(|(name, _)| is_same_name(name, short)) {
+        Some((name, instead)) => format!("{name}: a section of the time before 1.0: {instead}"),
+        None => {
+            let known = ENTITIES.iter().filter(|entity| entity.is_in_files).map(|entity| entity.name);
+            format!("unknown section '{written}'{}", did_you_mean(closest(short, known)))
+        }
+    })
 }
 
 /// The attribute of that name, or what is to be said about it.
 pub(super) fn attribute_of(entity: &'static Entity, written: &str) -> Result<&'static Attribute, String> {
-    if let Some(attribute) = entity.attributes.iter().find(|attribute| attribute.is_named(written)) {
-        return Ok(attribute);
+    match entity.attribute(written) {
+        Some(attribute) if attribute.can_create => return Ok(attribute),
+        Some(attribute) => return Err(format!("'{}' can't be given: the router says it", attribute.name)),
+        None => {}
     }
     let old = OLD_ATTRIBUTES.iter().find(|(of, name, _)| *of == entity.name && is_same_name(name, written));
     Err(match old {
         Some((_, name, instead)) => format!("'{name}' is of the time before 1.0: {instead}"),
         None => {
-            let known = entity.attributes.iter().map(|attribute| attribute.name);
+            let all = entity.attributes.iter().chain(EVERY_ENTITY);
+            let known = all.filter(|attribute| attribute.can_create).map(|attribute| attribute.name);
             format!("unknown attribute '{written}'{}", did_you_mean(closest(written, known)))
         }
     })
@@ -282,8 +252,31 @@ mod tests {
                 if let Some(default) = attribute.default {
                     value::parse_text(attribute, default).unwrap_or_else(|e| panic!("{}: {e}", attribute.name));
                 }
+                assert!(!(attribute.is_required && attribute.default.is_some()), "{}", attribute.name);
             }
         }
+    }
+
+    #[test]
+    fn no_name_stands_for_two_things() {
+        for (index, entity) in ENTITIES.iter().enumerate() {
+            assert!(ENTITIES[..index].iter().all(|e| e.name != entity.name && e.type_name != entity.type_name));
+            let mut names: Vec<_> =
+                entity.attributes.iter().chain(EVERY_ENTITY).flat_map(|a| a.aliases.iter().chain([&a.name])).collect();
+            names.sort();
+            let count = names.len();
+            names.dedup();
+            assert_eq!(names.len(), count, "{}", entity.name);
+        }
+    }
+
+    #[test]
+    fn entities_by_each_of_their_names() {
+        for name in ["address", "router.config.address", "org.apache.qpid.dispatch.router.config.address"] {
+            assert_eq!(find(name).unwrap().name, "address");
+        }
+        assert_eq!(find("ssl-profile").unwrap().long_name(), "org.apache.qpid.dispatch.sslProfile");
+        assert!(find("router.address").is_none());
     }
 
     #[test]

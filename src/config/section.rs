@@ -1,6 +1,8 @@
 //! A configuration as it stands in the file, before its words mean anything: sections with attributes, each
 //! with its line. Both forms, `conf` and JSON, come to this.
 
+use serde_json::Value;
+
 /// `name { … }`, or `["name", {…}]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Section {
@@ -28,4 +30,25 @@ pub(super) enum Raw {
     Map(String),
     /// JSON's null: as if the attribute weren't there.
     Null,
+}
+
+impl Raw {
+    /// A JSON value as the conf form would have it; its type is checked with its attribute's. None: a list of
+    /// something else than words and numbers.
+    pub fn from_json(value: &Value) -> Option<Raw> {
+        Some(match value {
+            Value::Null => Raw::Null,
+            Value::Object(_) => Raw::Map(value.to_string()),
+            Value::Array(items) => Raw::List(items.iter().map(scalar).collect::<Option<_>>()?),
+            value => Raw::Text(scalar(value)?),
+        })
+    }
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
 }

@@ -12,6 +12,8 @@ pub struct Config {
     pub logs: Vec<LogConfig>,
     /// What was accepted but looks like a mistake, or has no effect here. One readable line each.
     pub warnings: Vec<super::Problem>,
+    /// What the file asks for and this version doesn't serve, where that is allowed: what it goes without.
+    pub unsupported: Vec<super::Problem>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +116,13 @@ pub struct ListenerConfig {
     pub strip_annotations: StripAnnotations,
     /// Deliveries; never 0.
     pub link_capacity: u32,
+    /// It speaks HTTP, not AMQP.
+    pub http: bool,
+    /// Directory of the files that it serves.
+    pub http_root_dir: Option<String>,
+    pub healthz: bool,
+    pub metrics: bool,
+    pub websockets: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,21 +1,20 @@
 //! Raw values to typed ones, as an attribute's kind says.
 
+use super::map;
 use super::problem::closest;
 use super::schema::{did_you_mean, Attribute, Kind, Served};
 use super::section::Raw;
 
+/// A value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub enum Value {
     Text(String),
     Boolean(bool),
     Integer(u64),
     /// The word as the schema writes it.
     Choice(&'static str),
     List(Vec<String>),
-    /// Only whether it is empty is known.
-    Map {
-        is_empty: bool,
-    },
+    Map(map::Map),
     Port {
         name: String,
         number: u16,
@@ -27,10 +26,11 @@ pub(super) fn parse(attribute: &Attribute, raw: &Raw) -> Result<Option<Value>, S
     let value = match (raw, attribute.kind) {
         (Raw::Null, _) => return Ok(None),
         (Raw::Text(text), _) => parse_text(attribute, text)?,
-        (Raw::List(items), Kind::List) => Value::List(items.clone()),
+        (Raw::List(items), Kind::Words) => Value::List(items.iter().flat_map(|item| words(item)).collect()),
+        (Raw::List(items), Kind::Items | Kind::List) => Value::List(items.clone()),
         (Raw::List(_), _) => return Err(format!("'{}' is not a list", attribute.name)),
-        (Raw::Map(text), Kind::Map) => {
-            Value::Map { is_empty: text.chars().all(|c| c.is_whitespace() || matches!(c, '{' | '}')) }
+        (Raw::Map(text), Kind::Map | Kind::Properties) => {
+            Value::Map(map::parse(text).map_err(|error| format!("{}: {error}", attribute.name))?)
         }
         (Raw::Map(_), _) => return Err(format!("'{}' is not a map", attribute.name)),
     };
@@ -40,7 +40,7 @@ pub(super) fn parse(attribute: &Attribute, raw: &Raw) -> Result<Option<Value>, S
 pub(super) fn parse_text(attribute: &Attribute, text: &str) -> Result<Value, String> {
     let bad = |expected: String| Err(format!("{}: expected {expected}, found '{text}'", attribute.name));
     match attribute.kind {
-        Kind::Text => Ok(Value::Text(text.to_string())),
+        Kind::Text | Kind::Path => Ok(Value::Text(text.to_string())),
         Kind::Boolean => match text.to_ascii_lowercase().as_str() {
             "yes" | "true" | "on" => Ok(Value::Boolean(true)),
             "no" | "false" | "off" => Ok(Value::Boolean(false)),
@@ -57,11 +57,14 @@ pub(super) fn parse_text(attribute: &Attribute, text: &str) -> Result<Value, Str
                 Err(format!("{}: expected one of {}; found '{text}'{suggestion}", attribute.name, words.join(", ")))
             }
         },
-        Kind::List => Ok(Value::List(words(text))),
-        Kind::Map => bad("a map: '{' … '}'".to_string()),
+        Kind::Words => Ok(Value::List(words(text))),
+        Kind::Items | Kind::List => Ok(Value::List(items(text))),
+        Kind::Map | Kind::Properties => bad("a map: '{' … '}'".to_string()),
         Kind::Port => match (text, text.parse::<u16>()) {
             ("amqp", _) => Ok(Value::Port { name: text.to_string(), number: 5672 }),
             ("amqps", _) => Ok(Value::Port { name: text.to_string(), number: 5671 }),
+            ("http", _) => Ok(Value::Port { name: text.to_string(), number: 80 }),
+            ("https", _) => Ok(Value::Port { name: text.to_string(), number: 443 }),
             (_, Ok(number)) => Ok(Value::Port { name: text.to_string(), number }),
             _ => bad("a number from 0 to 65535, amqp or amqps".to_string()),
         },
@@ -97,21 +100,28 @@ pub(super) fn words(text: &str) -> Vec<String> {
     text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty()).map(str::to_string).collect()
 }
 
-/// Whether this version serves an attribute with this value.
-pub(super) fn is_served(attribute: &Attribute, value: &Value) -> bool {
-    if attribute.served == Served::Yes {
-        return true;
-    }
+/// What stands between commas.
+fn items(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_string).collect()
+}
+
+/// Whether a value is what the attribute has without it, or nothing.
+pub(super) fn is_default(attribute: &Attribute, value: &Value) -> bool {
     let is_empty = match value {
         Value::Text(text) => text.is_empty(),
         Value::List(items) => items.is_empty(),
-        Value::Map { is_empty } => *is_empty,
+        Value::Map(map) => map.is_empty(),
+        // A phase of 0 and no phase are one.
+        Value::Integer(number) => *number == 0 && attribute.default.is_none(),
         _ => false,
     };
-    match attribute.default {
-        None => is_empty,
-        Some(default) => is_empty || parse_text(attribute, default).is_ok_and(|default| default == *value),
-    }
+    let is_same = |default| parse_text(attribute, default).is_ok_and(|default| default == *value);
+    is_empty || attribute.default.is_some_and(is_same)
+}
+
+/// Whether this version serves an attribute with this value.
+pub(super) fn is_served(attribute: &Attribute, value: &Value) -> bool {
+    !matches!(attribute.served, Served::DefaultOnly(_)) || is_default(attribute, value)
 }
 
 #[cfg(test)]

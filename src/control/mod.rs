@@ -154,7 +154,7 @@ fn core() -> Option<core_affinity::CoreId> {
 }
 
 fn announce(config: &Config, router_id: &str, places: &[SocketAddr], log: &mut Log) {
-    for warning in &config.warnings {
+    for warning in config.warnings.iter().chain(&config.unsupported) {
         log.write(Module::Agent, Level::Warning, format_args!("{warning}"));
     }
     log.write(Module::Server, Level::Info, format_args!("Container Name: {router_id}"));
