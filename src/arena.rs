@@ -102,6 +102,15 @@ impl<I: SlabId, T> Arena<I, T> {
         self.slots.iter_mut().map(|(index, slot)| (I::new(index as u32, slot.generation), &mut slot.value))
     }
 
+    /// The same ids, with values made of these.
+    pub fn map<U>(self, mut change: impl FnMut(T) -> U) -> Arena<I, U> {
+        let slots = self.slots.into_iter().map(|(index, slot)| {
+            let Slot { generation, value } = slot;
+            (index, Slot { generation, value: change(value) })
+        });
+        Arena { slots: slots.collect(), next_generation: self.next_generation, id: PhantomData }
+    }
+
     /// Gives memory back to the allocator where many slots stand empty.
     pub fn shrink(&mut self) {
         self.slots.shrink_to_fit();
@@ -138,5 +147,17 @@ mod tests {
             next = behind;
         }
         assert_eq!(seen, [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn ids_outlive_a_change_of_all_values() {
+        let mut arena: Arena<DeliveryId, u32> = Arena::new();
+        let ids: Vec<DeliveryId> = (0..4).map(|value| arena.insert(value)).collect();
+        arena.remove(ids[1]);
+        let mut texts = arena.map(|value| value.to_string());
+        assert_eq!(texts.get(ids[3]).map(String::as_str), Some("3"));
+        assert_eq!(texts.get(ids[1]), None);
+        let next = texts.insert("4".to_owned());
+        assert!(!ids.contains(&next));
     }
 }

@@ -20,7 +20,6 @@ use crate::wire::frame::{self, HEADER_BYTES};
 use crate::wire::performative::Performative;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,7 +103,7 @@ pub struct Engine {
 
     pub(super) input: Input,
     /// Input was left alone because the peer doesn't read its output.
-    input_rested: bool,
+    pub(super) input_rested: bool,
     /// The stream ended; told once the input at hand is done with.
     pub(super) end_of_stream: bool,
     pub(super) output: Transmit,
@@ -118,7 +117,7 @@ pub struct Engine {
     /// Handles that we detached and the peer didn't yet, in all sessions.
     pub(super) detached: usize,
     /// Links by name and whether the peer is the receiver (section 2.6.1).
-    pub(super) names: BTreeMap<(Rc<str>, bool), LinkHandle>,
+    pub(super) names: BTreeMap<(Arc<str>, bool), LinkHandle>,
 
     pub(super) queue: VecDeque<Queued>,
     pub(super) cursor: Option<Cursor>,
@@ -134,9 +133,9 @@ pub struct Engine {
     pub(super) reports: VecDeque<LinkHandle>,
     pub(super) trace: Option<Box<Trace>>,
     /// A frame that opens the next batch of events.
-    deferred: Option<(u16, Range)>,
+    pub(super) deferred: Option<(u16, Range)>,
     /// The driver has acted on the batch before it.
-    is_batch_begun: bool,
+    pub(super) is_batch_begun: bool,
 }
 
 /// Why a look at the input gave nothing.

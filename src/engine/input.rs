@@ -99,6 +99,14 @@ impl Input {
         *self = Input::new();
     }
 
+    /// Takes all of it out, copied.
+    pub(super) fn take_bytes(&mut self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len];
+        self.peek(&mut bytes);
+        self.clear();
+        bytes
+    }
+
     /// Frees what is kept for the next straddling frame.
     pub(super) fn shrink(&mut self) {
         self.packer = None;

@@ -14,7 +14,7 @@ use crate::outcome::{Fault, Scope};
 use crate::wire::error::Error;
 use crate::wire::performative::{self as wire, Performative, Role};
 use crate::wire::terminus::{AnyTarget, Source};
-use std::rc::Rc;
+use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LinkState {
@@ -27,7 +27,8 @@ pub(super) enum LinkState {
     Ended,
 }
 
-pub(super) struct Link {
+/// `S`: what it is sending; see `moving.rs` for the one that sends nothing.
+pub(super) struct Link<S = Box<Sending>> {
     pub state: LinkState,
     pub direction: Direction,
     pub token: Option<LinkId>,
@@ -35,7 +36,7 @@ pub(super) struct Link {
     pub channel: u16,
     pub local_handle: u32,
     pub remote_handle: u32,
-    pub name: Rc<str>,
+    pub name: Arc<str>,
     /// A flow of this link is to be written.
     pub flow_due: bool,
     /// Of the receiver's last flow (outgoing), or asked of the sender and not answered (incoming).
@@ -55,7 +56,7 @@ pub(super) struct Link {
     /// Incoming: the delivery of which more frames are to come.
     pub partial: Option<Box<Partial>>,
     /// Outgoing: the delivery that is not completely in the output.
-    pub sending: Option<Box<Sending>>,
+    pub sending: Option<S>,
     /// What the peer's attach said, for the answer; gone with it.
     pub asked: Option<Box<Asked>>,
 }
@@ -122,7 +123,7 @@ impl Engine {
         let Some(local_handle) = session.take_local_handle() else {
             return Err(Violation::session(channel, fault::RESOURCE_LIMIT_EXCEEDED, "no handle is left for our end"));
         };
-        let name: Rc<str> = attach.name.into();
+        let name: Arc<str> = attach.name.into();
         let key = (name.clone(), attach.role.is_receiver());
         if let Some(&old) = self.names.get(&key) {
             let error = Error::new(fault::STOLEN, "another link of this name was attached");

@@ -75,6 +75,26 @@ pub fn parse<'a>(text: &'a str, router_id: &str) -> Option<Name<'a>> {
     Some(Name { class: Class::Mobile, rest: text })
 }
 
+/// The shard that owns an address, of so many: the same on every shard, and on every run.
+pub fn owner(rest: &str, shards: u16) -> ShardId {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    hasher.write(rest.as_bytes());
+    ShardId((hasher.finish() % u64::from(shards.max(1))) as u16)
+}
+
+/// The shard that owns what a peer calls `text`. None: it isn't an address of any shard's, or each has its own of that
+/// name (the router's management, threshold events).
+pub fn owner_of(text: &str, router_id: &str, shards: u16) -> Option<ShardId> {
+    let name = parse(text, router_id)?;
+    let everywhere = name.class == Class::Mobile && EVERYWHERE.contains(&name.rest);
+    let routed = name.class != Class::Router && !everywhere && text.len() <= limits::ADDRESS_BYTES_MAX;
+    routed.then(|| owner(name.rest, shards))
+}
+
+/// Addresses that every shard has one of.
+const EVERYWHERE: [&str; 2] = ["$management", EVENTS_ADDRESS];
+
 /// Names for temporary addresses, hard to guess for who doesn't know the seed.
 pub struct TemporaryNames {
     seed: u64,
