@@ -4,7 +4,7 @@ mod support;
 
 use ringway::dispatch::Dispatch;
 use ringway::engine::Settings;
-use ringway::ids::ConnectionId;
+use ringway::ids::{ConnectionId, ShardId};
 use ringway::payload::Range;
 use ringway::routing::RouterSettings;
 use ringway::time::Time;
@@ -22,7 +22,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let dispatch = Dispatch::new(RouterSettings::default(), false, Time::ZERO);
+        let dispatch = Dispatch::new(RouterSettings::default(), ShardId(0), 1, false, Time::ZERO);
         World { dispatch, settings: Arc::new(Settings::default()), clients: Vec::new(), now: Time::ZERO }
     }
 

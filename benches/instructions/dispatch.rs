@@ -5,7 +5,7 @@
 use crate::Scenario;
 use ringway::dispatch::Dispatch;
 use ringway::engine;
-use ringway::ids::ConnectionId;
+use ringway::ids::{ConnectionId, ShardId};
 use ringway::limits;
 use ringway::payload::{Pool, Range};
 use ringway::routing::RouterSettings;
@@ -37,7 +37,7 @@ const RECEIVER: ConnectionId = ConnectionId { index: 1, generation: 1 };
 
 impl Bench {
     fn new() -> Bench {
-        let mut dispatch = Dispatch::new(RouterSettings::default(), false, Time::ZERO);
+        let mut dispatch = Dispatch::new(RouterSettings::default(), ShardId(0), 1, false, Time::ZERO);
         let settings = Arc::new(engine::Settings::default());
         for id in [SENDER, RECEIVER] {
             dispatch.accepted(id, &settings, limits::LINK_CAPACITY_DEFAULT, Time::ZERO);

@@ -1,8 +1,12 @@
 //! Messages of an anonymous link: each says itself where it goes, in its properties' `to` (AMQP 1.0, section 3.2.4).
 
-use crate::ids::WireDelivery;
+use super::{find, Dispatch, Peer};
+use crate::engine::Transfer;
+use crate::ids::{ConnectionId, LinkHandle, LinkId, WireDelivery};
 use crate::limits;
 use crate::payload::Payload;
+use crate::routing::Arrival;
+use crate::time::Time;
 use crate::wire::{message, WireError};
 
 /// A message's properties end within this many bytes, or it counts as having none: what is held for them is bounded.
@@ -52,6 +56,102 @@ pub fn destination<'a>(payload: &'a Payload, complete: bool, scratch: &'a mut Sc
 
 fn ends_before_properties(payload: &Payload) -> bool {
     message::Head::scan(payload).is_ok_and(|head| head.properties.is_none() && head.body == payload.len())
+}
+
+/// Takes a held message out.
+pub(super) fn take_held(peer: &mut Peer, link: LinkHandle) -> Option<Held> {
+    let held = peer.held.remove(&link)?;
+    peer.held_bytes -= held.payload.len();
+    Some(held)
+}
+
+impl Dispatch {
+    /// On an anonymous link the message itself says where it goes; until that has arrived, the message is held.
+    pub(super) fn anonymous_transfer(&mut self, id: ConnectionId, link: LinkId, transfer: Transfer, now: Time) {
+        let held = Held {
+            wire: transfer.wire,
+            message_format: transfer.message_format,
+            settled: transfer.settled,
+            payload: transfer.payload,
+        };
+        self.look_for_to(id, (transfer.link, link), held, transfer.more, now);
+    }
+
+    /// `link`: as the engine names it, and the router.
+    fn look_for_to(&mut self, id: ConnectionId, link: (LinkHandle, LinkId), mut held: Held, more: bool, now: Time) {
+        let (handle, link) = link;
+        let mut scratch = SCRATCH;
+        // The address is read out of a second reference to the same bytes, while the first goes to the router.
+        let probe = held.payload.clone();
+        let (to, is_decodable) = match destination(&probe, !more, &mut scratch) {
+            Destination::Address(to) => (Some(to), true),
+            Destination::Nowhere => (None, true),
+            Destination::Undecodable => (None, false),
+            // All of a connection's links together hold so much, whatever its windows are.
+            Destination::Later if !self.may_hold(id, held.payload.len()) => (None, true),
+            Destination::Later => {
+                self.packer.pack_payload(&mut held.payload, limits::COPY_BYTES_MAX);
+                if let Some(peer) = find(&mut self.peers, id) {
+                    peer.held_bytes += held.payload.len();
+                    peer.held.insert(handle, held);
+                }
+                return;
+            }
+        };
+        let Held { wire, message_format, settled, payload } = held;
+        let arrival = Arrival { wire, message_format, settled, complete: !more, payload, to };
+        if is_decodable {
+            self.arrive(id, link, arrival, now);
+        } else if let Some(delivery) = self.router.delivery_undecodable(link, arrival, now) {
+            self.keep(id, wire, delivery);
+        }
+    }
+
+    fn may_hold(&mut self, id: ConnectionId, bytes: usize) -> bool {
+        find(&mut self.peers, id).is_some_and(|peer| peer.held_bytes + bytes <= HELD_BYTES_MAX)
+    }
+
+    /// A later frame of a message that the router doesn't have: held, or done with.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn held_more(
+        &mut self,
+        id: ConnectionId,
+        link: LinkHandle,
+        wire: WireDelivery,
+        mut payload: Payload,
+        more: bool,
+        settled: bool,
+        now: Time,
+    ) {
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        let held = take_held(peer, link).filter(|held| held.wire == wire);
+        let Some(mut held) = held else {
+            let bytes = payload.len();
+            if let Some(engine) = self.engine(id) {
+                engine.payload_released(wire.session, bytes);
+            }
+            return;
+        };
+        self.packer.pack_payload(&mut payload, limits::COPY_BYTES_MAX);
+        held.payload.append(payload);
+        held.settled |= settled;
+        if let Some(token) = peer.engine.link_token(link) {
+            self.look_for_to(id, (link, token), held, more, now);
+        }
+    }
+
+    pub(super) fn held_aborted(&mut self, id: ConnectionId, link: LinkHandle, wire: WireDelivery, now: Time) {
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        if let Some(held) = take_held(peer, link).filter(|held| held.wire == wire) {
+            let link = peer.engine.link_token(link);
+            if let Some(engine) = self.engine(id) {
+                engine.payload_released(wire.session, held.payload.len());
+            }
+            if let Some(link) = link {
+                self.router.delivery_unseen(link, now);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

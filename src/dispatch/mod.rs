@@ -18,26 +18,33 @@
 
 mod anonymous;
 mod events;
+mod moving;
+#[allow(dead_code)]
+mod outbox;
 mod outputs;
 mod report;
 mod rows;
 
+pub use moving::Moved;
 pub use report::Report;
 pub use rows::{LinkRow, Page, RouterRow, Rows, Table};
 
 use crate::engine::{
     self, Engine, Event, LinkAnswer, RemoteAttach, RemoteError, RemoteOpen, SaslInit, Sent, Transfer, Transmit,
 };
-use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, SessionNumber, WireDelivery};
+use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, SessionNumber, ShardId, WireDelivery};
 use crate::limits;
 use crate::link::Terminus;
+use crate::mesh::Parcel;
 use crate::outcome::Fault;
-use crate::payload::{Packer, Payload, Pool, Range};
+use crate::payload::{Packer, Pool, Range};
 use crate::routing::{Arrival, Attach, Edge, Output, Router, RouterSettings};
 use crate::security::{Exchange, Step};
 use crate::time::Time;
-use anonymous::{Destination, Held};
+use anonymous::{take_held, Held};
 use events::{Publication, Publisher};
+use moving::Moving;
+use outbox::Outbox;
 use outputs::Outputs;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -74,6 +81,10 @@ struct Peer {
     held: BTreeMap<LinkHandle, Held>,
     /// Payload bytes of them.
     held_bytes: usize,
+    /// Where it lives is settled.
+    is_home: bool,
+    /// It is to live on another shard; nothing it says is heard until it does.
+    moving: Option<Box<Moving>>,
 }
 
 pub struct Dispatch {
@@ -91,9 +102,38 @@ pub struct Dispatch {
     /// Drained by the driver after each call, so it is as long as one call's work.
     reports: VecDeque<Report>,
     trace: bool,
+    /// Which shard this is, of how many.
+    shard: ShardId,
+    shards: u16,
+    /// Connections move to the owner of their first link's address.
+    moves: bool,
+    /// Connections that are to live elsewhere.
+    leaving: VecDeque<(ConnectionId, ShardId)>,
+    outbox: Outbox,
+    stopped: bool,
     next_number: u64,
     pub deliveries_in: u64,
     pub deliveries_out: u64,
+}
+
+impl Peer {
+    fn new(id: ConnectionId, engine: Engine, number: u64, link_capacity: u32) -> Peer {
+        Peer {
+            id,
+            engine,
+            number,
+            link_capacity,
+            pending: false,
+            deferred: false,
+            opened: false,
+            exchange: None,
+            links: BTreeSet::new(),
+            held: BTreeMap::new(),
+            held_bytes: 0,
+            is_home: false,
+            moving: None,
+        }
+    }
 }
 
 /// Sees to it that an engine has a buffer to write to.
@@ -113,19 +153,12 @@ fn find(peers: &mut [Option<Box<Peer>>], id: ConnectionId) -> Option<&mut Peer> 
     }
 }
 
-/// Takes a held message out.
-fn take_held(peer: &mut Peer, link: LinkHandle) -> Option<Held> {
-    let held = peer.held.remove(&link)?;
-    peer.held_bytes -= held.payload.len();
-    Some(held)
-}
-
 impl Dispatch {
-    /// `trace`: report every frame.
-    pub fn new(router: RouterSettings, trace: bool, now: Time) -> Dispatch {
+    /// That of one shard, of so many. `trace`: report every frame.
+    pub fn new(router: RouterSettings, shard: ShardId, shards: u16, trace: bool, now: Time) -> Dispatch {
         Dispatch {
             publisher: Publisher::new(&router.router_id),
-            router: Router::new(router, now),
+            router: Router::on_shard(router, shard, shards, now),
             peers: Vec::new(),
             pending: Vec::with_capacity(1024),
             deferred: Vec::new(),
@@ -134,7 +167,13 @@ impl Dispatch {
             packer: Packer::new(Pool::new(limits::CHUNK_BYTES, PACKING_CHUNKS_KEPT)),
             reports: VecDeque::new(),
             trace,
-            next_number: 1,
+            shard,
+            shards,
+            moves: true,
+            leaving: VecDeque::new(),
+            outbox: Outbox::new(shards),
+            stopped: false,
+            next_number: 1 + u64::from(shard.0),
             deliveries_in: 0,
             deliveries_out: 0,
         }
@@ -165,7 +204,7 @@ impl Dispatch {
     /// deferred.
     fn pump(&mut self, id: ConnectionId, mut left: u64, now: Time) {
         if let Some(peer) = find(&mut self.peers, id) {
-            if peer.deferred && left != u64::MAX {
+            if (peer.deferred || peer.moving.is_some()) && left != u64::MAX {
                 return;
             }
             lend(peer, &mut self.outputs);
@@ -194,7 +233,7 @@ impl Dispatch {
 
     #[cold]
     fn defer(&mut self, id: ConnectionId, now: Time) {
-        if let Some(peer) = find(&mut self.peers, id) {
+        if let Some(peer) = find(&mut self.peers, id).filter(|peer| peer.moving.is_none()) {
             peer.deferred = true;
             self.deferred.push(id);
             self.deferred_at = now;
@@ -259,22 +298,19 @@ impl Dispatch {
                 self.router.payload_sent(delivery, bytes, complete, now)
             }
             Event::SessionWritable { session } => self.router.session_writable(id, session, now),
-            rare => {
-                self.rare_event(id, rare, now);
-                return RARE_EVENT_COST;
-            }
+            rare => return self.rare_event(id, rare, now),
         }
         1
     }
 
     /// Events of a connection's or link's life: they may allocate.
     #[cold]
-    fn rare_event(&mut self, id: ConnectionId, event: Event, now: Time) {
+    fn rare_event(&mut self, id: ConnectionId, event: Event, now: Time) -> u64 {
         match event {
             Event::SaslInit(init) => self.sasl_init(id, *init),
             Event::SaslResponse(response) => self.sasl_response(id, &response),
             Event::Opened(open) => self.opened(id, *open),
-            Event::Attached { link, attach } => self.attached(id, link, &attach, now),
+            Event::Attached { link, attach } => self.attach_asked(id, link, attach, now),
             Event::LinkEnded { link, token, closed, error } => {
                 self.link_forgotten(id, link);
                 if let Some(token) = token {
@@ -284,6 +320,13 @@ impl Dispatch {
             Event::SessionFull { session } => self.session_full(id, session, now),
             Event::Closed { error } => self.connection_over(id, error, now),
             _ => {}
+        }
+        // Behind the attach that makes a connection move nothing is heard here.
+        let leaves = find(&mut self.peers, id).is_some_and(|peer| peer.moving.is_some());
+        if leaves {
+            u64::MAX
+        } else {
+            RARE_EVENT_COST
         }
     }
 
@@ -467,93 +510,6 @@ impl Dispatch {
         }
     }
 
-    /// On an anonymous link the message itself says where it goes; until that has arrived, the message is held.
-    fn anonymous_transfer(&mut self, id: ConnectionId, link: LinkId, transfer: Transfer, now: Time) {
-        let held = Held {
-            wire: transfer.wire,
-            message_format: transfer.message_format,
-            settled: transfer.settled,
-            payload: transfer.payload,
-        };
-        self.look_for_to(id, (transfer.link, link), held, transfer.more, now);
-    }
-
-    /// `link`: as the engine names it, and the router.
-    fn look_for_to(&mut self, id: ConnectionId, link: (LinkHandle, LinkId), mut held: Held, more: bool, now: Time) {
-        let (handle, link) = link;
-        let mut scratch = anonymous::SCRATCH;
-        // The address is read out of a second reference to the same bytes, while the first goes to the router.
-        let probe = held.payload.clone();
-        let (to, is_decodable) = match anonymous::destination(&probe, !more, &mut scratch) {
-            Destination::Address(to) => (Some(to), true),
-            Destination::Nowhere => (None, true),
-            Destination::Undecodable => (None, false),
-            // All of a connection's links together hold so much, whatever its windows are.
-            Destination::Later if !self.may_hold(id, held.payload.len()) => (None, true),
-            Destination::Later => {
-                self.packer.pack_payload(&mut held.payload, limits::COPY_BYTES_MAX);
-                if let Some(peer) = find(&mut self.peers, id) {
-                    peer.held_bytes += held.payload.len();
-                    peer.held.insert(handle, held);
-                }
-                return;
-            }
-        };
-        let Held { wire, message_format, settled, payload } = held;
-        let arrival = Arrival { wire, message_format, settled, complete: !more, payload, to };
-        if is_decodable {
-            self.arrive(id, link, arrival, now);
-        } else if let Some(delivery) = self.router.delivery_undecodable(link, arrival, now) {
-            self.keep(id, wire, delivery);
-        }
-    }
-
-    fn may_hold(&mut self, id: ConnectionId, bytes: usize) -> bool {
-        find(&mut self.peers, id).is_some_and(|peer| peer.held_bytes + bytes <= anonymous::HELD_BYTES_MAX)
-    }
-
-    /// A later frame of a message that the router doesn't have: held, or done with.
-    #[allow(clippy::too_many_arguments)]
-    fn held_more(
-        &mut self,
-        id: ConnectionId,
-        link: LinkHandle,
-        wire: WireDelivery,
-        mut payload: Payload,
-        more: bool,
-        settled: bool,
-        now: Time,
-    ) {
-        let Some(peer) = find(&mut self.peers, id) else { return };
-        let held = take_held(peer, link).filter(|held| held.wire == wire);
-        let Some(mut held) = held else {
-            let bytes = payload.len();
-            if let Some(engine) = self.engine(id) {
-                engine.payload_released(wire.session, bytes);
-            }
-            return;
-        };
-        self.packer.pack_payload(&mut payload, limits::COPY_BYTES_MAX);
-        held.payload.append(payload);
-        held.settled |= settled;
-        if let Some(token) = peer.engine.link_token(link) {
-            self.look_for_to(id, (link, token), held, more, now);
-        }
-    }
-
-    fn held_aborted(&mut self, id: ConnectionId, link: LinkHandle, wire: WireDelivery, now: Time) {
-        let Some(peer) = find(&mut self.peers, id) else { return };
-        if let Some(held) = take_held(peer, link).filter(|held| held.wire == wire) {
-            let link = peer.engine.link_token(link);
-            if let Some(engine) = self.engine(id) {
-                engine.payload_released(wire.session, held.payload.len());
-            }
-            if let Some(link) = link {
-                self.router.delivery_unseen(link, now);
-            }
-        }
-    }
-
     // ── outputs ──
 
     /// Hands all of the router's outputs to engines.
@@ -691,26 +647,19 @@ impl Dispatch {
             engine.set_trace(true);
         }
         let number = self.next_number;
-        self.next_number += 1;
-        let peer = Box::new(Peer {
-            id,
-            engine,
-            number,
-            link_capacity,
-            pending: false,
-            deferred: false,
-            opened: false,
-            exchange: None,
-            links: BTreeSet::new(),
-            held: BTreeMap::new(),
-            held_bytes: 0,
-        });
-        let index = id.index as usize;
+        self.next_number += u64::from(self.shards);
+        let peer = Box::new(Peer::new(id, engine, number, link_capacity));
+        self.seat(peer);
+        number
+    }
+
+    /// Puts a connection into its place.
+    fn seat(&mut self, peer: Box<Peer>) {
+        let index = peer.id.index as usize;
         if self.peers.len() <= index {
             self.peers.resize_with(index + 1, || None);
         }
         self.peers[index] = Some(peer);
-        number
     }
 
     /// Bytes came. A read that brought little is copied together with others, so that what is kept of it (a stream's
@@ -747,7 +696,8 @@ impl Dispatch {
 
     /// Whether bytes are to be read at all now.
     pub fn wants_input(&mut self, id: ConnectionId) -> bool {
-        find(&mut self.peers, id).is_some_and(|peer| !peer.deferred && peer.engine.wants_input())
+        find(&mut self.peers, id)
+            .is_some_and(|peer| !peer.deferred && peer.moving.is_none() && peer.engine.wants_input())
     }
 
     /// Does what follows from all that happened, and puts each connection that may have output, an end or another
@@ -844,6 +794,7 @@ impl Dispatch {
 
     /// The connection is gone.
     pub fn closed(&mut self, id: ConnectionId, now: Time) {
+        self.void_move(id);
         // Its engine has closed as a rule; where the socket ended under it, its links end here.
         if let Some(engine) = self.engine(id) {
             engine.handle_end_of_stream(now);
@@ -866,17 +817,50 @@ impl Dispatch {
 
     /// Ends every connection in an orderly way; their ends show in `is_finished`.
     pub fn stop(&mut self) {
+        self.stopped = true;
         let ids: Vec<ConnectionId> = self.peers.iter().flatten().map(|peer| peer.id).collect();
+        for id in ids {
+            self.void_move(id);
+            self.close(id);
+        }
+    }
+
+    /// Ends a connection in an orderly way.
+    fn close(&mut self, id: ConnectionId) {
         let fault = Fault::connection("amqp:connection:forced", "the router is shutting down");
         let link_fault = Fault::link("amqp:connection:forced", "the router is shutting down");
-        for id in ids {
-            let links: Vec<LinkHandle> =
-                find(&mut self.peers, id).map(|peer| peer.links.iter().copied().collect()).unwrap_or_default();
-            let Some(engine) = self.engine(id) else { continue };
-            for link in links {
-                engine.detach(link, &link_fault);
-            }
-            engine.close(Some(&fault));
+        let links: Vec<LinkHandle> =
+            find(&mut self.peers, id).map(|peer| peer.links.iter().copied().collect()).unwrap_or_default();
+        let Some(engine) = self.engine(id) else { return };
+        for link in links {
+            engine.detach(link, &link_fault);
         }
+        engine.close(Some(&fault));
+    }
+
+    // ── other shards ──
+
+    /// What this shard has to tell others, after a `run`: `push` gives a parcel back that it has no room for.
+    #[inline]
+    pub fn flush_parcels(&mut self, push: impl FnMut(ShardId, Parcel) -> Result<(), Parcel>) {
+        self.outbox.flush(push);
+    }
+
+    /// Whether parcels wait for `flush_parcels`.
+    #[inline]
+    pub fn has_parcels(&self) -> bool {
+        self.outbox.has_parcels()
+    }
+
+    /// What another shard said. `run` does what follows.
+    pub fn handle_parcel(&mut self, from: ShardId, mut parcel: Parcel, _now: Time) {
+        let notes = parcel.take_notes();
+        self.outbox.notes_received += notes.len() as u64;
+        self.outbox.recycle(from, parcel, notes);
+    }
+
+    /// Notes that this shard sent to others, and got from them.
+    pub fn notes(&self) -> (u64, u64) {
+        (self.outbox.notes_sent, self.outbox.notes_received)
     }
 }

@@ -15,7 +15,6 @@ use crate::time::Time;
 use crate::wire::performative::{self as wire, Performative};
 use crate::wire::sasl::{self, SaslFrame};
 use crate::wire::{PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Making and getters.
@@ -188,7 +187,7 @@ impl Engine {
     /// at once, a delivery when the peer gave credit. None: the session is over, it has no handle left, or the name is in
     /// use.
     pub fn attach_link(&mut self, session: SessionNumber, token: LinkId, offer: &LinkOffer<'_>) -> Option<LinkHandle> {
-        let key = (Rc::<str>::from(offer.name), offer.direction == Direction::Outgoing);
+        let key = (Arc::<str>::from(offer.name), offer.direction == Direction::Outgoing);
         if self.phase != Phase::Open || self.names.contains_key(&key) {
             return None;
         }

@@ -14,7 +14,7 @@ use crate::ids::{DeliveryId, LinkHandle};
 use crate::wire::error::Error;
 use crate::wire::performative::{self as wire, Performative};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The window that we announce for what we send. We keep to the peer's incoming window, which is the one that binds.
 pub(super) const OUTGOING_WINDOW: u32 = i32::MAX as u32;
@@ -45,7 +45,7 @@ pub(super) struct Outgoing {
 
 /// A link that we attached and the peer didn't yet.
 pub(super) struct Pending {
-    pub name: Rc<str>,
+    pub name: Arc<str>,
     pub direction: Direction,
     /// None: we detached it again.
     pub link: Option<LinkHandle>,

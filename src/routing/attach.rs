@@ -16,10 +16,6 @@ use crate::routing::table::AddressTable;
 use crate::routing::threshold::EdgeOutbox;
 use crate::time::Time;
 
-/// Threshold events come from here. No address has this name: each subscriber has one of its own, without marks, so
-/// that events raise none themselves.
-const EVENTS_ADDRESS: &str = "$events.threshold";
-
 impl Router {
     /// A peer attaches a link: accepted with a token for it, or refused.
     pub fn attach(&mut self, attach: Attach<'_>, _now: Time) -> Result<Attached, Fault> {
@@ -178,7 +174,7 @@ impl Router {
 
 /// Whether this is the address of threshold events.
 pub(super) fn is_events(name: Name<'_>) -> bool {
-    name.class == Class::Mobile && name.rest == EVENTS_ADDRESS
+    name.class == Class::Mobile && name.rest == name::EVENTS_ADDRESS
 }
 
 fn find_or_make(

@@ -44,7 +44,7 @@ mod table;
 mod views;
 
 pub use counters::Counters;
-pub use name::normalise;
+pub use name::{normalise, owner, owner_of};
 pub use router::{Arrival, Attach, Attached, Router};
 pub use rows::{AddressRow, AlertRow, CreditRow, LinkRow};
 pub use rules::{AddressRules, RuleError};

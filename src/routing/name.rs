@@ -1,5 +1,8 @@
 //! Addresses as peers write them, and what they mean.
 
+use crate::ids::ShardId;
+use crate::limits;
+
 /// Which table an address is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Class {
@@ -17,6 +20,10 @@ pub struct Name<'a> {
     pub class: Class,
     pub rest: &'a str,
 }
+
+/// Threshold events come from here. No address has this name: each subscriber has one of its own, without marks, so
+/// that events raise none themselves.
+pub const EVENTS_ADDRESS: &str = "$events.threshold";
 
 /// The area that every router is in.
 const AREA: &str = "0";
@@ -99,14 +106,29 @@ const EVERYWHERE: [&str; 2] = ["$management", EVENTS_ADDRESS];
 pub struct TemporaryNames {
     seed: u64,
     count: u64,
+    shard: ShardId,
+    shards: u16,
 }
 
 const ALPHABET: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+_";
 const RANDOM_CHARS: usize = 20;
 
 impl TemporaryNames {
-    pub fn new(seed: u64) -> TemporaryNames {
-        TemporaryNames { seed, count: 0 }
+    /// Names of addresses that this shard owns, of so many: so no two shards make the same one.
+    pub fn new(seed: u64, shard: ShardId, shards: u16) -> TemporaryNames {
+        TemporaryNames { seed, count: 0, shard, shards }
+    }
+
+    /// Puts something behind `prefix` that makes an address of this shard's with the name `rest` of it.
+    fn own(&mut self, prefix: &str, rest: &str) -> String {
+        loop {
+            let mut name = rest.to_owned();
+            self.random(&mut name);
+            // One of as many as there are shards is.
+            if owner(&name, self.shards) == self.shard {
+                return format!("{prefix}{name}");
+            }
+        }
     }
 
     fn random(&mut self, into: &mut String) {
@@ -128,16 +150,12 @@ impl TemporaryNames {
 
     /// For a receiver that asks for a dynamic source: an address on this router.
     pub fn local(&mut self, router_id: &str) -> String {
-        let mut name = format!("amqp:/_topo/{AREA}/{router_id}/temp.");
-        self.random(&mut name);
-        name
+        self.own(&format!("amqp:/_topo/{AREA}/{router_id}/"), "temp.")
     }
 
     /// For a sender that asks for a dynamic target: an address that a consumer anywhere can take.
     pub fn mobile(&mut self) -> String {
-        let mut name = String::from("amqp:/_$temp.");
-        self.random(&mut name);
-        name
+        self.own("amqp:/", "_$temp.")
     }
 }
 
@@ -172,11 +190,45 @@ mod tests {
 
     #[test]
     fn temporary_names_differ_and_come_back_as_what_they_are() {
-        let mut names = TemporaryNames::new(7);
+        let mut names = TemporaryNames::new(7, ShardId(0), 1);
         let (a, b, c) = (names.local("R"), names.local("R"), names.mobile());
         assert_ne!(a, b);
         assert_eq!(parse(&a, "R").map(|name| name.class), Some(Class::Local));
         assert_eq!(parse(&c, "R").map(|name| name.class), Some(Class::Mobile));
-        assert_ne!(TemporaryNames::new(8).local("R"), a);
+        assert_ne!(TemporaryNames::new(8, ShardId(0), 1).local("R"), a);
+    }
+
+    #[test]
+    fn shards_own_about_as_many_names_each() {
+        for shards in [2, 3, 4, 16] {
+            let mut owned = vec![0u32; usize::from(shards)];
+            for name in 0..10_000 {
+                owned[usize::from(owner(&format!("queue.{name}"), shards).0)] += 1;
+            }
+            let even = 10_000.0 / f64::from(shards);
+            let off = owned.iter().map(|count| (f64::from(*count) - even).abs() / even).fold(0.0, f64::max);
+            // Two shards: a twentieth; chance alone varies more where there are fewer names a shard.
+            assert!(off <= if shards == 2 { 0.05 } else { 0.15 }, "{shards} shards: {owned:?}");
+        }
+    }
+
+    #[test]
+    fn a_shard_names_what_it_owns_itself() {
+        for shard in 0..4 {
+            let mut names = TemporaryNames::new(7, ShardId(shard), 4);
+            for _ in 0..50 {
+                let (local, mobile) = (names.local("R"), names.mobile());
+                assert_eq!(owner_of(&local, "R", 4), Some(ShardId(shard)), "{local}");
+                assert_eq!(owner_of(&mobile, "R", 4), Some(ShardId(shard)), "{mobile}");
+            }
+        }
+    }
+
+    #[test]
+    fn some_names_are_no_shards_or_each_ones() {
+        for text in ["", "/", "_topo/all/all/x", "$management", "/$management", "$events.threshold"] {
+            assert_eq!(owner_of(text, "R", 4), None, "{text}");
+        }
+        assert_eq!(owner_of("amqp://h/q", "R", 4), owner_of("q", "R", 4));
     }
 }

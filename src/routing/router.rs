@@ -4,7 +4,7 @@
 //! `credit_flow`, `loss`.
 
 use crate::arena::Arena;
-use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId, Port, SessionNumber, WireDelivery};
+use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId, Port, SessionNumber, ShardId, WireDelivery};
 use crate::limits;
 use crate::link::{Direction, ReceiverSettleMode, SenderSettleMode, Terminus};
 use crate::payload::{Packer, Payload, Pool};
@@ -110,9 +110,14 @@ const PACKER_CHUNKS_KEPT: usize = 32;
 
 impl Router {
     pub fn new(settings: RouterSettings, now: Time) -> Router {
+        Router::on_shard(settings, ShardId(0), 1, now)
+    }
+
+    /// The routing of one shard of so many.
+    pub fn on_shard(settings: RouterSettings, shard: ShardId, shards: u16, now: Time) -> Router {
         Router {
             table: AddressTable::new(settings.seed),
-            temporary_names: TemporaryNames::new(settings.seed),
+            temporary_names: TemporaryNames::new(settings.seed, shard, shards),
             settings,
             addresses: Arena::new(),
             links: Arena::new(),

@@ -155,7 +155,7 @@ fn run(
     }
     let _guard = AbortOnPanic;
     let stop_deadline = settings.stop_deadline;
-    let dispatch = Dispatch::new(settings.router, settings.trace, Time::ZERO);
+    let dispatch = Dispatch::new(settings.router, settings.shard, 1, settings.trace, Time::ZERO);
     let serve = serve::Serve::new(dispatch, mailbox.clone());
     let pool = Pool::new(limits::CHUNK_BYTES, CHUNKS_KEPT_MAX);
     let mut turn = turn::Turn::new(serve, pool, mailbox, stop_deadline).map_err(ShardError::Ring)?;

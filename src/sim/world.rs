@@ -16,7 +16,7 @@ use super::random::Random;
 use crate::arena::Arena;
 use crate::dispatch::{Dispatch, Report};
 use crate::engine::{self, Transmit};
-use crate::ids::ConnectionId;
+use crate::ids::{ConnectionId, ShardId};
 use crate::payload::Pool;
 use crate::routing::{Edge, RouterSettings};
 use crate::time::Time;
@@ -164,7 +164,7 @@ impl World {
             random,
             wakes: BinaryHeap::new(),
             wake_number: 0,
-            dispatch: Dispatch::new(settings.router.clone(), settings.trace, Time::ZERO),
+            dispatch: Dispatch::new(settings.router.clone(), ShardId(0), 1, settings.trace, Time::ZERO),
             pool: Pool::new(settings.chunk_bytes, 64),
             streams: Arena::new(),
             peers: Vec::new(),
