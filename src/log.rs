@@ -1,5 +1,7 @@
 //! Words of the log: modules and levels, as `qdrouterd` names them, since tools match its lines.
 
+use std::fmt;
+
 /// The part of the router that a log line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -118,6 +120,18 @@ impl Levels {
     }
 }
 
+/// As `enable` lists them.
+impl fmt::Display for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((_, name)) = Level::ALL.iter().find(|(level, _)| Levels::from(*level) == *self) {
+            return write!(f, "{name}+");
+        }
+        let mut names = Level::ALL.iter().filter(|(level, _)| self.contains(*level)).map(|(_, name)| *name);
+        f.write_str(names.next().unwrap_or("none"))?;
+        names.try_for_each(|name| write!(f, ",{name}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,5 +154,9 @@ mod tests {
         assert!(!levels.contains(Level::Notice));
         assert!(levels.contains(Level::Warning) && levels.contains(Level::Critical));
         assert_eq!(levels.with(Levels::only(Level::Trace)).0, 0b111_0001);
+        assert_eq!(levels.to_string(), "warning+");
+        assert_eq!(Levels::from(Level::Critical).to_string(), "critical+");
+        assert_eq!(Levels::only(Level::Debug).with(Levels::only(Level::Info)).to_string(), "debug,info");
+        assert_eq!(Levels::NONE.to_string(), "none");
     }
 }

@@ -230,8 +230,8 @@ fn it_says_that_it_is_up_in_words_that_tools_match() {
 }
 
 #[test]
-fn both_signals_end_it_in_order() {
-    for signal in [libc::SIGTERM, libc::SIGINT] {
+fn each_signal_ends_it_in_order() {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT] {
         let mut router = Started::new(&format!("signal-{signal}"), "");
         // A peer that says nothing and reads nothing must not hold it up.
         let _peer = TcpStream::connect(("127.0.0.1", router.port)).unwrap();
@@ -241,6 +241,23 @@ fn both_signals_end_it_in_order() {
         let refused = TcpStream::connect(("127.0.0.1", router.port));
         assert!(refused.is_err(), "nobody listens any more");
     }
+}
+
+#[test]
+fn log_files_can_be_turned_over() {
+    let mut router = Started::new("turned", "");
+    let moved = router.log_file.0.with_extension("1");
+    std::fs::rename(&router.log_file.0, &moved).unwrap();
+    router.signal(libc::SIGHUP);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !router.log_file.0.exists() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::remove_file(moved).unwrap();
+    router.signal(libc::SIGTERM);
+    assert_eq!(router.exit_code(Duration::from_secs(10)), Some(0));
+    let log = std::fs::read_to_string(&router.log_file.0).unwrap();
+    assert!(log.contains("SERVER (notice) Stopping on SIGTERM") && !log.contains("Operational"), "{log}");
 }
 
 /// The block of the README that begins with this command, without it.

@@ -149,12 +149,13 @@ log {
     );
     assert_eq!(config.addresses[0].name.as_deref(), Some("metrics"));
 
-    assert_eq!(config.logs[0].enable, Some(Levels::from(Level::Info)));
+    assert_eq!(config.logs[0].enable, Some(LogLevels::Levels(Levels::from(Level::Info))));
     assert_eq!(config.logs[0].include_timestamp, Some(true));
     assert_eq!(config.logs[0].output, Some(LogOutput::Stdout));
     assert_eq!(config.logs[1].module, Module::Protocol);
     let listed = [Level::Trace, Level::Debug, Level::Critical].map(Levels::only);
-    assert_eq!(config.logs[1].enable, Some(listed.into_iter().fold(Levels::NONE, Levels::with)));
+    let listed = listed.into_iter().fold(Levels::NONE, Levels::with);
+    assert_eq!(config.logs[1].enable, Some(LogLevels::Levels(listed)));
     assert_eq!(config.logs[1].output, Some(LogOutput::File("/tmp/trace.log".to_string())));
     assert_eq!(warnings(&config), [] as [String; 0]);
 }

@@ -80,7 +80,6 @@ fn what_this_version_does_not_serve_says_so() {
         ("listener", "logMessage: all"),
         ("listener", "policyVhost: v"),
         ("listener", "openProperties: {\"a\": 1}"),
-        ("log", "module: SERVER\noutputFile: syslog"),
         ("address", "prefix: a\nwaypoint: yes"),
         ("address", "prefix: a\negressPhase: 1"),
         ("address", "prefix: a\nenableFallback: yes"),

@@ -42,7 +42,8 @@ fn router(section: Option<&Checked>, report: &mut Report) -> RouterConfig {
     if section.given("workerThreads").is_some() && worker_threads != 1 {
         section.warning("workerThreads", "workerThreads has no effect: this version serves with one thread", report);
     }
-    let timestamp_format = section.text("timestampFormat");
+    // qdrouterd's strftime(3) has no microseconds, so it takes printf's word for them.
+    let timestamp_format = section.text("timestampFormat").map(|format| format.replace("%%06lu", "%6f"));
     if timestamp_format.as_deref().is_some_and(|format| !is_time_format(format)) {
         section.error("timestampFormat", "timestampFormat: not a format of strftime(3)", report);
     }
@@ -239,21 +240,17 @@ fn marks(section: &Checked, up_name: &str, down_name: &str, report: &mut Report)
 fn log(section: &Checked, report: &mut Report) -> Option<LogConfig> {
     let module = section.choice("module").and_then(Module::parse)?;
     let enable = section.text("enable").and_then(|text| match levels(&text) {
-        Ok(levels) => levels,
+        Ok(levels) => Some(levels),
         Err(text) => {
             section.error("enable", text, report);
             None
         }
     });
-    let output = section.text("outputFile").and_then(|text| match text.as_str() {
-        "stdout" => Some(LogOutput::Stdout),
-        "stderr" => Some(LogOutput::Stderr),
-        "syslog" => {
-            let unserved = Unserved { feature: "syslog", instead: "it goes where the others go", closes: false };
-            report.unserved(section.line("outputFile"), "log: outputFile: syslog", &unserved);
-            None
-        }
-        path => Some(LogOutput::File(path.to_string())),
+    let output = section.text("outputFile").map(|text| match text.as_str() {
+        "stdout" => LogOutput::Stdout,
+        "stderr" => LogOutput::Stderr,
+        "syslog" => LogOutput::Syslog,
+        _ => LogOutput::File(text),
     });
     let flag = |name: &str| section.given(name).map(|value| *value == Value::Boolean(true));
     Some(LogConfig {
@@ -268,7 +265,7 @@ fn log(section: &Checked, report: &mut Report) -> Option<LogConfig> {
 
 /// Levels as `enable` lists them: `info+`, `trace,debug`, `none`; `default` is as if nothing were said. The first letters
 /// of a level are enough (`warn+`).
-pub(super) fn levels(text: &str) -> Result<Option<Levels>, String> {
+fn levels(text: &str) -> Result<LogLevels, String> {
     let is_begin_of = |begin: &str, word: &str| {
         !begin.is_empty() && word.get(..begin.len()).is_some_and(|first| first.eq_ignore_ascii_case(begin))
     };
@@ -276,7 +273,7 @@ pub(super) fn levels(text: &str) -> Result<Option<Levels>, String> {
     for word in text.split([',', ' ', ';', ':', '\t']).filter(|word| !word.is_empty()) {
         let (name, is_open) = word.strip_suffix('+').map_or((word, false), |name| (name, true));
         if is_begin_of(name, "default") && name.len() > 1 {
-            return Ok(None);
+            return Ok(LogLevels::Default);
         }
         if is_begin_of(name, "none") && !is_open {
             continue;
@@ -290,5 +287,5 @@ pub(super) fn levels(text: &str) -> Result<Option<Levels>, String> {
         })?;
         levels = levels.with(if is_open { Levels::from(level) } else { Levels::only(level) });
     }
-    Ok(Some(levels))
+    Ok(LogLevels::Levels(levels))
 }

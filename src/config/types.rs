@@ -1,6 +1,7 @@
 //! What a configuration comes to: plain structs, every default filled in.
 
 use crate::log::{Levels, Module};
+use std::fmt;
 
 /// A whole configuration, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +34,7 @@ pub struct RouterConfig {
     pub remote_ls_max_age_seconds: u32,
     pub worker_threads: u32,
     pub timestamps_in_utc: bool,
-    /// As strftime(3) reads it; None: the date and time with microseconds and zone.
+    /// As chrono reads it; None: the date and time with microseconds and zone.
     pub timestamp_format: Option<String>,
     /// For addresses that no `address` entity matches.
     pub default_distribution: Distribution,
@@ -160,15 +161,35 @@ pub struct AddressConfig {
 pub enum LogOutput {
     Stdout,
     Stderr,
+    Syslog,
     File(String),
 }
 
-/// What a `log` entity says of its module. None: as the module DEFAULT has it.
+impl fmt::Display for LogOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LogOutput::Stdout => "stdout",
+            LogOutput::Stderr => "stderr",
+            LogOutput::Syslog => "syslog",
+            LogOutput::File(path) => path,
+        })
+    }
+}
+
+/// What `enable` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevels {
+    /// Those of the module DEFAULT.
+    Default,
+    Levels(Levels),
+}
+
+/// What a `log` entity says of its module. None: it doesn't say.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
     pub line: usize,
     pub module: Module,
-    pub enable: Option<Levels>,
+    pub enable: Option<LogLevels>,
     pub include_timestamp: Option<bool>,
     pub include_source: Option<bool>,
     pub output: Option<LogOutput>,

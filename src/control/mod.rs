@@ -13,7 +13,7 @@
 //! `report` (what a shard tells, in the words of the log).
 
 mod listen;
-mod log;
+pub mod log;
 mod report;
 mod settings;
 
@@ -97,7 +97,7 @@ pub fn run(config: &Config, listening: impl FnOnce(&[SocketAddr])) -> Result<(),
         core: core(),
         router: settings::router(config, &router_id)?,
         stop_deadline: STOP_DEADLINE,
-        trace: log.is_enabled(Module::Protocol, Level::Trace),
+        trace: log.traces_frames(),
     };
     let shard = shard::spawn(shard, listeners).map_err(ControlError::Shard)?;
     // Behind the shard: where io_uring is missing, its error says what to do.
@@ -114,15 +114,16 @@ pub fn run(config: &Config, listening: impl FnOnce(&[SocketAddr])) -> Result<(),
     runtime.block_on(serve(shard, Reporter::new(log, places)))
 }
 
-/// Holds back the signals that stop the router, until what handles them is there; threads that are started meanwhile
+/// Holds back the signals that the router acts on, until what handles them is there; threads that are started meanwhile
 /// keep it so.
 fn mask_signals(how: libc::c_int) {
     // SAFETY: a set of this function's own, filled before it is used.
     unsafe {
         let mut signals = std::mem::zeroed();
         libc::sigemptyset(&mut signals);
-        libc::sigaddset(&mut signals, libc::SIGTERM);
-        libc::sigaddset(&mut signals, libc::SIGINT);
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+            libc::sigaddset(&mut signals, signal);
+        }
         libc::pthread_sigmask(how, &signals, std::ptr::null_mut());
     }
 }
@@ -193,11 +194,13 @@ async fn wait_for_end(
 ) -> Result<(), ControlError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(ControlError::Runtime)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ControlError::Runtime)?;
+    let mut quit = signal(SignalKind::quit()).map_err(ControlError::Runtime)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(ControlError::Runtime)?;
     mask_signals(libc::SIG_UNBLOCK);
     let mut ended = tokio::task::spawn_blocking(move || thread.join());
     let mut is_stopping = false;
     loop {
-        // None of the three is an operation in the ring.
+        // None of these is an operation in the ring.
         let number = tokio::select! {
             ended = &mut ended => {
                 return match ended {
@@ -207,6 +210,11 @@ async fn wait_for_end(
             }
             _ = terminate.recv() => libc::SIGTERM,
             _ = interrupt.recv() => libc::SIGINT,
+            _ = quit.recv() => libc::SIGQUIT,
+            _ = hangup.recv() => {
+                reporter.borrow_mut().reopen_log();
+                continue;
+            }
         };
         if is_stopping {
             // Asked twice: whoever waits has no patience left.

@@ -122,7 +122,8 @@ impl Reporter {
                 format_args!("[C{connection}][L{}] Link detached{}", link_number(link), Ended(&error)),
             ),
             Report::Trace { connection, line } => {
-                self.line(Module::Protocol, Level::Trace, format_args!("[C{connection}]:{line}"))
+                // Reported only where it was asked for: of all connections, or of this one.
+                self.log.write_always(Module::Protocol, Level::Trace, format_args!("[C{connection}]:{line}"))
             }
         }
     }
@@ -207,8 +208,19 @@ impl Reporter {
         );
     }
 
+    /// Opens the log's files anew.
+    pub fn reopen_log(&mut self) {
+        for error in self.log.reopen() {
+            self.line(Module::Error, Level::Error, format_args!("{error}"));
+        }
+    }
+
     pub fn stopping(&mut self, signal: i32) {
-        let name = if signal == libc::SIGTERM { "SIGTERM" } else { "SIGINT" };
+        let name = match signal {
+            libc::SIGTERM => "SIGTERM",
+            libc::SIGQUIT => "SIGQUIT",
+            _ => "SIGINT",
+        };
         self.line(Module::Server, Level::Notice, format_args!("Stopping on {name}: connections are closed"));
     }
 

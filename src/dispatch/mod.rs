@@ -24,6 +24,7 @@ mod outbox;
 mod outputs;
 mod report;
 mod rows;
+mod trace;
 
 pub use moving::Moved;
 pub use report::Report;
@@ -49,6 +50,7 @@ use outputs::Outputs;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use trace::Trace;
 
 /// Events of one connection that are acted on before others have their turn. One read may bring about millions: a
 /// disposition names a hundred thousand deliveries in thirty bytes.
@@ -101,7 +103,7 @@ pub struct Dispatch {
     publisher: Publisher,
     /// Drained by the driver after each call, so it is as long as one call's work.
     reports: VecDeque<Report>,
-    trace: bool,
+    trace: Trace,
     /// Which shard this is, of how many.
     shard: ShardId,
     shards: u16,
@@ -166,7 +168,7 @@ impl Dispatch {
             outputs: Outputs::default(),
             packer: Packer::new(Pool::new(limits::CHUNK_BYTES, PACKING_CHUNKS_KEPT)),
             reports: VecDeque::new(),
-            trace,
+            trace: Trace::new(trace),
             shard,
             shards,
             moves: true,
@@ -226,7 +228,7 @@ impl Dispatch {
                 break;
             }
         }
-        if self.trace {
+        if self.trace.is_any {
             self.drain_trace(id);
         }
     }
@@ -251,14 +253,6 @@ impl Dispatch {
                     self.pending.push(id);
                 }
             }
-        }
-    }
-
-    fn drain_trace(&mut self, id: ConnectionId) {
-        while let Some(peer) = find(&mut self.peers, id) {
-            let Some(line) = peer.engine.poll_trace() else { return };
-            let connection = peer.number;
-            self.report(Report::Trace { connection, line });
         }
     }
 
@@ -643,7 +637,7 @@ impl Dispatch {
         now: Time,
     ) -> u64 {
         let mut engine = Engine::new(settings.clone(), now);
-        if self.trace {
+        if self.trace.is_of_all {
             engine.set_trace(true);
         }
         let number = self.next_number;
@@ -768,7 +762,7 @@ impl Dispatch {
         } else if let Some(unused) = peer.engine.reclaim_output() {
             self.transmitted(unused);
         }
-        if self.trace {
+        if self.trace.is_any {
             self.drain_trace(id);
         }
         transmit
@@ -804,14 +798,6 @@ impl Dispatch {
             if slot.as_ref().is_some_and(|peer| peer.id == id) {
                 *slot = None;
             }
-        }
-    }
-
-    /// Report every frame from now on, or none.
-    pub fn set_trace(&mut self, on: bool) {
-        self.trace = on;
-        for peer in self.peers.iter_mut().flatten() {
-            peer.engine.set_trace(on);
         }
     }
 

@@ -85,7 +85,7 @@ impl Dispatch {
     pub fn adopt(&mut self, id: ConnectionId, moved: Moved, now: Time) {
         let Moved { engine, number, link_capacity, decider } = moved;
         let mut engine = Engine::resume(engine);
-        engine.set_trace(self.trace);
+        self.trace.is_any |= engine.is_traced();
         let mut peer = Box::new(Peer::new(id, engine, number, link_capacity));
         (peer.opened, peer.is_home) = (true, true);
         self.seat(peer);

@@ -344,6 +344,10 @@ impl Engine {
     pub fn set_trace(&mut self, on: bool) {
         self.trace = on.then(Box::default);
     }
+
+    pub fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
 }
 
 /// What there is to do.

@@ -28,6 +28,8 @@ pub enum Order {
     RemoveListener { number: u32 },
     /// Report every frame, of connections that are open and of those to come.
     SetTrace(bool),
+    /// Report every frame of this connection, or none.
+    SetConnectionTrace { connection: u64, on: bool },
     /// An edge, of any shard, for this one's subscribers. `timestamp`: milliseconds since 1970.
     Publish { address: Box<str>, edge: routing::Edge, timestamp: i64 },
     /// Answer with `Report::Counters`.

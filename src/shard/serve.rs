@@ -117,6 +117,9 @@ impl Application for Serve {
     fn order(&mut self, order: Order, _: Time) {
         match order {
             Order::SetTrace(on) => self.dispatch.set_trace(on),
+            Order::SetConnectionTrace { connection, on } => {
+                self.dispatch.set_connection_trace(connection, on);
+            }
             Order::Page { table, from } => self.mailbox.answer(self.dispatch.page(table, from)),
             Order::Publish { address, edge, timestamp } => self.dispatch.publish(&address, edge, timestamp),
             _ => {}

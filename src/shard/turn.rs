@@ -290,7 +290,7 @@ impl<A: Application> Turn<A> {
                     self.report(Report::Counters(counters));
                 }
                 Order::Stop => self.begin_stop(),
-                Order::SetTrace(_) | Order::Publish { .. } | Order::Page { .. } => {
+                Order::SetTrace(_) | Order::SetConnectionTrace { .. } | Order::Publish { .. } | Order::Page { .. } => {
                     self.application.order(order, self.now)
                 }
             }

@@ -1,0 +1,78 @@
+//! Where lines of the log go: a file, the terminal, syslog.
+
+use crate::config::LogOutput;
+use crate::log::Level;
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
+
+const SYSLOG_SOCKET: &str = "/dev/log";
+
+pub(super) enum Sink {
+    Stdout,
+    Stderr,
+    File(File),
+    /// The C library's syslog(3): it connects, connects again, and puts time and name in front.
+    Syslog,
+    /// Keeps what is written, for tests.
+    #[cfg(test)]
+    Memory(Vec<u8>),
+}
+
+impl Sink {
+    pub fn open(output: &LogOutput) -> io::Result<Sink> {
+        Ok(match output {
+            LogOutput::Stdout => Sink::Stdout,
+            LogOutput::Stderr => Sink::Stderr,
+            LogOutput::File(path) => Sink::File(OpenOptions::new().append(true).create(true).open(path)?),
+            LogOutput::Syslog => {
+                open_syslog();
+                Sink::Syslog
+            }
+        })
+    }
+
+    /// Writes a whole line, its end included. A line that can't be written is lost: a full disk is no reason for a
+    /// router to end.
+    pub fn write(&mut self, level: Level, line: &str) {
+        let _ = match self {
+            Sink::Stdout => io::stdout().write_all(line.as_bytes()),
+            Sink::Stderr => io::stderr().write_all(line.as_bytes()),
+            Sink::File(file) => file.write_all(line.as_bytes()),
+            Sink::Syslog => {
+                syslog(level, line.trim_end_matches('\n'));
+                Ok(())
+            }
+            #[cfg(test)]
+            Sink::Memory(bytes) => bytes.write_all(line.as_bytes()),
+        };
+    }
+}
+
+fn open_syslog() {
+    // SAFETY: the name is a constant that lives as long as the process.
+    unsafe { libc::openlog(c"ringway".as_ptr(), libc::LOG_PID, libc::LOG_DAEMON) };
+    // syslog(3) says nothing where nobody listens. It may start later, so this is no error.
+    let is_there = UnixDatagram::unbound().and_then(|socket| socket.connect(SYSLOG_SOCKET));
+    if let Err(error) = is_there {
+        eprintln!("ringway: log: syslog isn't there ({SYSLOG_SOCKET}: {error}); what goes to it is lost until it is");
+    }
+}
+
+fn syslog(level: Level, text: &str) {
+    let priority = match level {
+        // syslog has no trace.
+        Level::Trace | Level::Debug => libc::LOG_DEBUG,
+        Level::Info => libc::LOG_INFO,
+        Level::Notice => libc::LOG_NOTICE,
+        Level::Warning => libc::LOG_WARNING,
+        Level::Error => libc::LOG_ERR,
+        Level::Critical => libc::LOG_CRIT,
+    };
+    // A line has no control characters in it, so no zero byte either.
+    if let Ok(text) = CString::new(text) {
+        // SAFETY: a format of one string, and the string.
+        unsafe { libc::syslog(priority, c"%s".as_ptr(), text.as_ptr()) };
+    }
+}
