@@ -4,7 +4,7 @@ mod support;
 
 use ringway::dispatch::{Dispatch, Report};
 use ringway::engine::Settings;
-use ringway::ids::ConnectionId;
+use ringway::ids::{ConnectionId, ShardId};
 use ringway::payload::Range;
 use ringway::routing::RouterSettings;
 use ringway::time::Time;
@@ -34,7 +34,7 @@ fn begin(dispatch: &mut Dispatch, index: u32, client: &mut Client, channel: u16)
 
 #[test]
 fn one_connection_is_traced_and_the_others_are_not() {
-    let mut dispatch = Dispatch::new(RouterSettings::default(), false, Time::ZERO);
+    let mut dispatch = Dispatch::new(RouterSettings::default(), ShardId(0), 1, false, Time::ZERO);
     let settings = Arc::new(Settings::default());
     let mut clients: Vec<Client> = (0..2)
         .map(|index| {

@@ -84,7 +84,7 @@ impl Dispatch {
     /// A connection arrived here. Its id stays until `closed`.
     pub fn adopt(&mut self, id: ConnectionId, moved: Moved, now: Time) {
         let Moved { engine, number, link_capacity, decider } = moved;
-        let mut engine = Engine::resume(engine);
+        let engine = Engine::resume(engine);
         self.trace.is_any |= engine.is_traced();
         let mut peer = Box::new(Peer::new(id, engine, number, link_capacity));
         (peer.opened, peer.is_home) = (true, true);
