@@ -106,7 +106,7 @@ fn flow(section: &Checked, base: Option<&FlowConfig>) -> FlowConfig {
 }
 
 /// None: it stays closed, since what it promises isn't served.
-fn listener(section: &Checked, report: &mut Report) -> Option<ListenerConfig> {
+pub(super) fn listener(section: &Checked, report: &mut Report) -> Option<ListenerConfig> {
     let sasl_mechanisms = sasl_mechanisms(section, report);
     if section.is_closed {
         return None;
@@ -183,7 +183,7 @@ fn max_sessions(section: &Checked, report: &mut Report) -> u32 {
     }
 }
 
-fn address(section: &Checked, router: &FlowConfig, report: &mut Report) -> Option<AddressConfig> {
+pub(super) fn address(section: &Checked, router: &FlowConfig, report: &mut Report) -> Option<AddressConfig> {
     if !across::prefix_or_pattern(section, report) {
         return None;
     }
@@ -237,7 +237,7 @@ fn marks(section: &Checked, up_name: &str, down_name: &str, report: &mut Report)
     }
 }
 
-fn log(section: &Checked, report: &mut Report) -> Option<LogConfig> {
+pub(super) fn log(section: &Checked, report: &mut Report) -> Option<LogConfig> {
     let module = section.choice("module").and_then(Module::parse)?;
     let enable = section.text("enable").and_then(|text| match levels(&text) {
         Ok(levels) => Some(levels),

@@ -16,6 +16,7 @@ mod across;
 mod build;
 mod check;
 mod conf;
+mod create;
 mod json;
 mod map;
 mod problem;
@@ -24,8 +25,11 @@ mod section;
 mod types;
 mod value;
 
+pub use create::{create, Created};
 pub use problem::{ConfigError, Problem, Unsupported};
+pub use section::Raw;
 pub use types::*;
+pub use value::Value;
 
 /// The configuration that the router starts on when it is given no file.
 pub const DEFAULT: &str = include_str!("default.conf");

@@ -97,6 +97,11 @@ impl Report {
         self.warnings.push(Problem { file: self.file.clone(), line, text: text.into() });
     }
 
+    /// All that is wrong or not served, without places.
+    pub fn complaints(self) -> Vec<String> {
+        self.errors.into_iter().chain(self.unsupported).map(|problem| problem.text).collect()
+    }
+
     /// The configuration if nothing is wrong with it, else all that is wrong, by line.
     pub fn finish(mut self, mut config: super::Config) -> Result<super::Config, ConfigError> {
         self.warnings.sort_by_key(|problem| problem.line);

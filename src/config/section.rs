@@ -20,8 +20,9 @@ pub(super) struct Attribute {
     pub value: Raw,
 }
 
+/// A value as it stands in a file or a request, before its attribute says what it is.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Raw {
+pub enum Raw {
     /// A word, a number, a boolean: what it is, its attribute's type says.
     Text(String),
     /// A JSON array of such.
