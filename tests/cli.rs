@@ -243,6 +243,73 @@ fn each_signal_ends_it_in_order() {
     }
 }
 
+/// Starts a daemon; gives what who started it saw.
+fn daemon(name: &str, arguments: &[&str], configuration: &str) -> Output {
+    let file = File::new(&format!("{name}.conf"), configuration);
+    // A path of its directory: the daemon's is another.
+    let (directory, file) = (file.0.parent().unwrap(), file.0.file_name().unwrap());
+    Command::new(env!("CARGO_BIN_EXE_ringway"))
+        .args(["-d", "-c", file.to_str().unwrap()])
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_daemon_serves_when_the_command_ends() {
+    let (pid_file, log_file) = (File::new("daemon.pid", ""), File::new("daemon.log", ""));
+    let log = format!("log {{\n module: DEFAULT\n outputFile: {}\n}}\n", log_file.path());
+    let configuration = format!("listener {{\n host: 127.0.0.1\n port: 0\n}}\n{log}");
+    // A user that there is on every machine, where we may become another.
+    // SAFETY: no arguments.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let mut arguments = vec!["-P", pid_file.path()];
+    if is_root {
+        std::fs::set_permissions(&log_file.0, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        arguments.extend(["-U", "nobody"]);
+    }
+    let output = daemon("daemon", &arguments, &configuration);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+    let pid: i32 = std::fs::read_to_string(&pid_file.0).unwrap().trim_end().parse().unwrap();
+    let log = std::fs::read_to_string(&log_file.0).unwrap();
+    let operational = log.lines().find(|line| line.contains("SERVER (notice) Operational, ")).unwrap();
+    assert!(operational.ends_with(&format!("(process ID {pid})")), "{log}");
+    let (_, port) = log.split_once("Listening on 127.0.0.1:").unwrap();
+    TcpStream::connect(("127.0.0.1", port.lines().next().unwrap().parse().unwrap())).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let uid = status.lines().find(|line| line.starts_with("Uid:")).unwrap();
+    assert!(!is_root || !uid.contains("\t0"), "it has given up its rights: {uid}");
+    // SAFETY: the daemon just wrote that this is its process.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while std::path::Path::new(&format!("/proc/{pid}/exe")).exists() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(std::fs::read_to_string(&log_file.0).unwrap().contains("SERVER (notice) Stopped"));
+}
+
+#[test]
+fn a_daemon_that_does_not_start_says_why() {
+    let output = daemon("bad-daemon", &[], "listener {\n prot: 1\n}\n");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(":2: listener: unknown attribute 'prot'"), "{}", stderr(&output));
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let used = format!("listener {{\n host: 127.0.0.1\n port: {}\n}}\n", holder.local_addr().unwrap().port());
+    let output = daemon("used-daemon", &[], &used);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("the address is in use"), "{}", stderr(&output));
+    for (arguments, text) in [
+        (["-U", "no-such-user"], "there is no user 'no-such-user'"),
+        (["-P", "/nonexistent/pid"], "the pid file /nonexistent/pid can't be written: No such file"),
+    ] {
+        let output = daemon("lost-daemon", &arguments, "listener {\n port: 0\n}\n");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).starts_with(text), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn log_files_can_be_turned_over() {
     let mut router = Started::new("turned", "");

@@ -4,11 +4,12 @@
 //! Doesn't: run the router; `control` does.
 //! Driven by: `main`.
 
-use crate::config::{self, Config, ConfigError, Unsupported};
-use crate::control::{self, ControlError};
+mod daemon;
+mod serve;
+
+use crate::config::Unsupported;
 use clap::{ArgAction, Parser};
-use std::io::Write;
-use std::net::SocketAddr;
+use daemon::{Side, Starter};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,6 +30,18 @@ struct Arguments {
     /// Accepted for qdrouterd's sake; nothing is read from there
     #[arg(short = 'I', long = "include", value_name = "DIR")]
     include: Option<PathBuf>,
+    /// Go to the background; this process ends when the router serves
+    #[arg(short = 'd', long = "daemon")]
+    daemon: bool,
+    /// With -d: write the daemon's process id there
+    #[arg(short = 'P', long = "pidfile", value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+    /// With -d: run as this user
+    #[arg(short = 'U', long = "user", value_name = "USER")]
+    user: Option<String>,
+    /// Accepted for qdrouterd's sake, without effect
+    #[arg(short = 'T', long = "test-hooks", hide = true)]
+    test_hooks: bool,
     /// Print the version
     #[arg(short = 'v', long = "version", action = ArgAction::Version)]
     version: Option<bool>,
@@ -45,43 +58,29 @@ pub fn run() -> ExitCode {
         }
     };
     let unsupported = if arguments.allow_unsupported { Unsupported::Allowed } else { Unsupported::Refused };
-    match arguments.check {
-        Some(file) => check(&file, unsupported),
-        None => serve(arguments.config, unsupported),
-    }
-}
-
-/// Reads a file and checks all that can be checked without starting.
-fn load(file: &PathBuf, unsupported: Unsupported) -> Result<Config, String> {
-    let name = file.display().to_string();
-    let bytes = std::fs::read(file).map_err(|error| format!("{name}: {error}"))?;
-    // Not UTF-8: a comment in another encoding does no harm, a value has to survive the checks as it is.
-    let text = String::from_utf8_lossy(&bytes);
-    let config = config::load_with(&text, &name, unsupported).map_err(|error| everything(&error))?;
-    match control::check(&config) {
-        Ok(()) => Ok(config),
-        Err((line, text)) => Err(format!("{name}:{line}: {text}")),
-    }
-}
-
-/// Errors and warnings in the order of their lines: what is only suspicious may explain what is wrong.
-fn everything(error: &ConfigError) -> String {
-    let problems = error.problems.iter().map(|problem| (problem.line, problem.to_string()));
-    let warnings = error.warnings.iter().map(|warning| (warning.line, format!("{warning} (warning)")));
-    let mut lines: Vec<(usize, String)> = problems.chain(warnings).collect();
-    lines.sort_by_key(|(line, _)| *line);
-    lines.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n")
-}
-
-fn check(file: &PathBuf, unsupported: Unsupported) -> ExitCode {
-    match load(file, unsupported) {
-        Ok(config) => {
-            for warning in config.warnings.iter().chain(&config.unsupported) {
-                println!("{warning} (warning)");
+    match &arguments.check {
+        Some(file) => exit(serve::check(file, unsupported)),
+        None if arguments.daemon => start_daemon(arguments, unsupported),
+        None => {
+            for (option, is_given) in [("-P", arguments.pid_file.is_some()), ("-U", arguments.user.is_some())] {
+                if is_given {
+                    eprintln!("ringway: {option} has no effect without -d");
+                }
             }
-            println!("OK");
-            ExitCode::SUCCESS
+            let is_default = arguments.config.is_none();
+            exit(serve::serve(arguments.config.as_deref(), unsupported, |places| {
+                if is_default {
+                    serve::say_how_to_try(places);
+                }
+            }))
         }
+    }
+}
+
+/// Says what went wrong, if anything did.
+fn exit(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             eprintln!("{text}");
             ExitCode::FAILURE
@@ -89,59 +88,35 @@ fn check(file: &PathBuf, unsupported: Unsupported) -> ExitCode {
     }
 }
 
-fn serve(file: Option<PathBuf>, unsupported: Unsupported) -> ExitCode {
-    let (config, name) = match &file {
-        None => (config::load(config::DEFAULT, config::DEFAULT_NAME).map_err(|error| everything(&error)), None),
-        Some(file) => (load(file, unsupported), Some(file.display().to_string())),
+/// Serves in the background; whoever started it hears how that began.
+fn start_daemon(arguments: Arguments, unsupported: Unsupported) -> ExitCode {
+    // The daemon's directory is another.
+    let file = match arguments.config.map(std::path::absolute).transpose() {
+        Ok(file) => file,
+        Err(error) => return exit(Err(format!("ringway: {error}"))),
     };
-    let name = name.unwrap_or_else(|| config::DEFAULT_NAME.to_string());
-    let config = match config {
-        Ok(config) => config,
-        Err(text) => {
-            eprintln!("{text}\nCannot load configuration file {name}: see above");
-            return ExitCode::FAILURE;
-        }
+    let starter = match daemon::start(arguments.pid_file.as_deref(), arguments.user.as_deref()) {
+        Ok(Side::Starter(result)) => return exit(result),
+        Ok(Side::Daemon(starter)) => std::cell::Cell::new(Some(starter)),
+        Err(error) => return exit(Err(format!("ringway: the daemon can't be started: {error}"))),
     };
-    let welcome = |places: &[SocketAddr]| {
-        if file.is_none() {
-            // Nobody may be there to read it: no reason to end.
-            let _ = std::io::stdout().write_all(how_to_try(places).as_bytes());
-        }
-    };
-    match control::run(&config, welcome) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(ControlError::Configuration(line, text)) => {
-            eprintln!("{name}:{line}: {text}");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("ringway: {error}");
+    let result = serve::serve(file.as_deref(), unsupported, |_| {
+        starter.take().map(Starter::serves);
+    });
+    match (result, starter.take()) {
+        (Ok(()), _) => ExitCode::SUCCESS,
+        // It served; the log has the rest.
+        (Err(_), None) => ExitCode::FAILURE,
+        (Err(text), Some(starter)) => {
+            starter.fails(&text);
             ExitCode::FAILURE
         }
     }
-}
-
-/// What somebody who started the router without a configuration wants to know.
-fn how_to_try(places: &[SocketAddr]) -> String {
-    let places: Vec<String> = places.iter().map(SocketAddr::to_string).collect();
-    format!(
-        "ringway {} listens on {} for AMQP 1.0, SASL ANONYMOUS or none.\n\
-         Try it from another terminal: examples/hello.py (it needs Debian's python3-qpid-proton).\n\
-         Stop it with Ctrl-C. A configuration of your own: ringway -c FILE\n",
-        env!("CARGO_PKG_VERSION"),
-        places.join(", ")
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_readme_shows_what_is_said_at_the_start() {
-        let said = how_to_try(&["127.0.0.1:5672".parse().unwrap()]);
-        assert!(include_str!("../../README.md").contains(&said), "{said}");
-    }
 
     #[test]
     fn options_are_consistent() {
