@@ -183,7 +183,7 @@ async fn serve(shard: ShardHandle, reporter: Reporter) -> Result<(), ControlErro
     is_over.set(true);
     ring(&mailbox);
     let _ = reports.await;
-    reporter.borrow_mut().stopped(result.is_ok());
+    reporter.borrow_mut().stopped(&result);
     result
 }
 

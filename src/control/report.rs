@@ -224,9 +224,10 @@ impl Reporter {
         self.line(Module::Server, Level::Notice, format_args!("Stopping on {name}: connections are closed"));
     }
 
-    pub fn stopped(&mut self, in_order: bool) {
-        if in_order {
-            self.line(Module::Server, Level::Notice, format_args!("Stopped"));
+    pub fn stopped<E: fmt::Display>(&mut self, result: &Result<(), E>) {
+        match result {
+            Ok(()) => self.line(Module::Server, Level::Notice, format_args!("Stopped")),
+            Err(error) => self.line(Module::Server, Level::Critical, format_args!("{error}")),
         }
     }
 
