@@ -7,10 +7,10 @@ use ringway::link::Direction;
 use ringway::routing::{AddressRow, LinkRow, Treatment};
 use support::Bench;
 
-fn addresses(bench: &Bench, slots: u32) -> Vec<AddressRow> {
+fn addresses(bench: &mut Bench, slots: u32) -> Vec<AddressRow> {
     let (mut all, mut next) = (Vec::new(), Some(0));
     while let Some(from) = next {
-        let (rows, behind) = bench.router.address_rows(from, slots);
+        let (rows, behind) = bench.router.address_rows(from, slots, bench.now);
         assert!(rows.len() <= slots as usize);
         all.extend(rows);
         next = behind;
@@ -18,10 +18,10 @@ fn addresses(bench: &Bench, slots: u32) -> Vec<AddressRow> {
     all
 }
 
-fn links(bench: &Bench, slots: u32) -> Vec<LinkRow> {
+fn links(bench: &mut Bench, slots: u32) -> Vec<LinkRow> {
     let (mut all, mut next) = (Vec::new(), Some(0));
     while let Some(from) = next {
-        let (rows, behind) = bench.router.link_rows(from, slots);
+        let (rows, behind) = bench.router.link_rows(from, slots, bench.now);
         all.extend(rows);
         next = behind;
     }
@@ -38,11 +38,11 @@ fn pages_show_every_link_and_address_once() {
     }
     bench.take();
     for slots in [1, 7, 1000] {
-        let mut keys: Vec<String> = addresses(&bench, slots).into_iter().map(|row| row.key).collect();
+        let mut keys: Vec<String> = addresses(&mut bench, slots).into_iter().map(|row| row.key).collect();
         keys.sort();
         keys.dedup();
         assert_eq!(keys.len(), 25);
-        let rows = links(&bench, slots);
+        let rows = links(&mut bench, slots);
         assert_eq!(rows.iter().filter(|row| row.direction == Direction::Incoming).count(), 25);
         assert_eq!(rows.len(), 50);
     }
@@ -62,13 +62,13 @@ fn rows_have_the_figures_of_now() {
     }
     bench.accept(0);
     bench.take();
-    let address = addresses(&bench, 100).remove(0);
+    let address = addresses(&mut bench, 100).remove(0);
     assert_eq!((address.key.as_str(), address.name(), address.is_local), ("M0closest/a", "closest/a", false));
     assert_eq!((address.treatment, address.senders, address.consumers), (Treatment::Closest, 1, 1));
     assert_eq!((address.counters.deliveries, address.counters.egress, address.counters.accepted), (5, 2, 1));
     assert_eq!((address.depth_messages, address.depth_bytes, address.waiting), (4, 16, 3));
     assert_eq!(address.credit.local_in_links, 1);
-    let rows = links(&bench, 100);
+    let rows = links(&mut bench, 100);
     let of = |id| rows.iter().find(|row| row.id == id).unwrap();
     let (consumer, sender) = (of(consumer), of(sender));
     assert_eq!((consumer.counters.deliveries, consumer.unsettled, consumer.undelivered), (2, 1, 0));
@@ -84,8 +84,8 @@ fn a_receivers_own_address_is_local() {
     let mut bench = Bench::default();
     let connection = bench.connect(10);
     let events = bench.consumer(connection, "$events.threshold", 1);
-    let rows = addresses(&bench, 100);
+    let rows = addresses(&mut bench, 100);
     assert!(rows[0].is_local && rows[0].key.starts_with("Ltemp."), "{rows:?}");
     // The router's own link to it is none that is shown.
-    assert_eq!(links(&bench, 100).iter().map(|row| row.id).collect::<Vec<_>>(), [events]);
+    assert_eq!(links(&mut bench, 100).iter().map(|row| row.id).collect::<Vec<_>>(), [events]);
 }

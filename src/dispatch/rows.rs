@@ -1,7 +1,8 @@
 //! What is shown of the router, its links and addresses: a table a page at a time, each page bounded work.
 
 use super::Dispatch;
-use crate::routing::{self, AddressRow, Counters};
+use crate::routing::{self, AddressRow, Counters, Spread};
+use crate::time::Time;
 
 /// Slots that a page looks at: about 50 µs of a turn.
 const PAGE_SLOTS: u32 = 128;
@@ -32,6 +33,7 @@ pub enum Rows {
 #[derive(Clone, Debug, Default)]
 pub struct RouterRow {
     pub counters: Counters,
+    pub spread: Spread,
     pub connections: u64,
     pub links: u64,
     pub addresses: u64,
@@ -52,15 +54,15 @@ pub struct LinkRow {
 
 impl Dispatch {
     /// The page of a table that begins at `from`: 0, or what the page before it said.
-    pub fn page(&self, table: Table, from: u32) -> Page {
+    pub fn page(&mut self, table: Table, from: u32, now: Time) -> Page {
         match table {
             Table::Router => Page { rows: Rows::Router(Box::new(self.router_row())), next: None },
             Table::Addresses => {
-                let (rows, next) = self.router.address_rows(from, PAGE_SLOTS);
+                let (rows, next) = self.router.address_rows(from, PAGE_SLOTS, now);
                 Page { rows: Rows::Addresses(rows), next }
             }
             Table::Links => {
-                let (rows, next) = self.router.link_rows(from, PAGE_SLOTS);
+                let (rows, next) = self.router.link_rows(from, PAGE_SLOTS, now);
                 Page { rows: Rows::Links(rows.into_iter().map(|row| self.link_row(row)).collect()), next }
             }
         }
@@ -69,6 +71,7 @@ impl Dispatch {
     fn router_row(&self) -> RouterRow {
         RouterRow {
             counters: *self.router.totals(),
+            spread: *self.router.spread(),
             connections: self.router.connections_len() as u64,
             links: self.router.links_len() as u64,
             addresses: self.router.addresses_len() as u64,

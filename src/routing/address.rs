@@ -4,7 +4,9 @@ use crate::ids::LinkId;
 use crate::routing::counters::Counters;
 use crate::routing::credit::{AddressCredit, ConsumerSlot, CreditSettings, SenderSlot};
 use crate::routing::delivery::List;
+use crate::routing::latency::Latency;
 use crate::routing::name::{Class, Name};
+use crate::routing::rate::Rate;
 use crate::routing::settings::{AddressAttributes, Treatment};
 use crate::routing::threshold::Depth;
 use crate::routing::treatment::{Candidate, Candidates};
@@ -36,6 +38,9 @@ pub struct Address {
     /// Deliveries that are in the router: waiting and unsettled, a multicast message once a copy.
     pub depth: Depth,
     pub counters: Counters,
+    pub ingress_rate: Rate,
+    pub egress_rate: Rate,
+    pub latency: Latency,
 }
 
 /// Puts a link at a slot's place.
@@ -66,6 +71,9 @@ impl Address {
             timer_due: false,
             depth: Depth::default(),
             counters: Counters::default(),
+            ingress_rate: Rate::default(),
+            egress_rate: Rate::default(),
+            latency: Latency::default(),
         }
     }
 

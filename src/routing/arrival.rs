@@ -53,11 +53,14 @@ impl Router {
         let sender = link.sender_mut()?;
         if let Some(fixed) = &mut sender.fixed {
             fixed.arrived();
+            if fixed.unused() == 0 {
+                sender.activity.dry_since = self.now;
+            }
         }
         let credit_slot = sender.slot;
         self.totals.arrived(arrival.settled);
 
-        let slot = self.deliveries.insert(Kind::Single, Stage::Buffering);
+        let slot = self.deliveries.insert(Kind::Single, Stage::Buffering, self.now);
         self.deliveries.push_back(By::Sender, &mut sender.deliveries, slot);
         let bytes = arrival.payload.len();
         let record = &mut self.deliveries[slot];
@@ -112,6 +115,7 @@ impl Router {
         };
         let record = &mut self.deliveries[slot];
         record.address = id;
+        address.ingress_rate.about_to_change(self.second, address.counters.deliveries);
         address.counters.arrived(record.is(PRESETTLED));
         address.credit.arrived(credit_slot, self.now);
         if address.treatment == Treatment::Multicast {
@@ -209,6 +213,9 @@ impl Router {
         record.payload = Payload::new();
         if never_copied {
             self.miss_all(slot);
+        }
+        if self.deliveries[slot].kind == Kind::Message {
+            self.count_age(slot);
         }
         self.leave_depth(slot);
         self.release_all(slot);

@@ -33,6 +33,9 @@ impl Consumer {
         self.told_room = self.told_room.saturating_sub(1);
         address.candidates.assigned(self.candidate);
         let room = self.room() > 0;
+        if !room {
+            self.activity.dry_since = now;
+        }
         if !more || !room {
             address.candidates.set_room(self.candidate, false);
             self.ready = false;
@@ -71,6 +74,7 @@ impl Router {
 
         let record = &mut self.deliveries[slot];
         link.counters.arrived(record.is(PRESETTLED));
+        address.egress_rate.about_to_change(self.second, address.counters.egress);
         address.counters.egress += 1;
         self.totals.egress += 1;
         record.out_link = link_id;

@@ -18,8 +18,8 @@ use crate::time::Time;
 
 impl Router {
     /// A peer attaches a link: accepted with a token for it, or refused.
-    pub fn attach(&mut self, attach: Attach<'_>, _now: Time) -> Result<Attached, Fault> {
-        self.finish_polled();
+    pub fn attach(&mut self, attach: Attach<'_>, now: Time) -> Result<Attached, Fault> {
+        self.begin(now);
         let Some(capacity) = self.connections.link_capacity(attach.port.connection) else {
             return Err(Fault::link("amqp:internal-error", "the link's connection is unknown"));
         };
@@ -92,7 +92,9 @@ impl Router {
             link.connection_position = position;
             link.session_slot = session;
         }
+        let now = self.now;
         let Some(address_id) = link.address else {
+            link.ran_dry(now);
             self.mark_dirty(id);
             return;
         };
@@ -108,6 +110,7 @@ impl Router {
                 &mut address.consumers
             }
         };
+        link.ran_dry(now);
         link.address_position = list.len() as u32;
         list.push(id);
         self.push_work(address_id);

@@ -17,6 +17,13 @@ pub struct Counters {
     pub modified: u64,
     /// Settled deliveries that reached nobody: no consumer, lost with their link, or aborted by their sender.
     pub dropped_presettled: u64,
+    /// That their consumers were done with when they had been here for a second, but not for ten.
+    pub delayed_1s: u64,
+    /// The same for ten seconds or longer.
+    pub delayed_10s: u64,
+    /// That were here for ten seconds and not done with. Each is counted once, for good. Of a consumer's link: that were
+    /// with it then.
+    pub stuck: u64,
     /// Copies of settled multicast messages that a consumer had no room for.
     pub missed: u64,
 }
@@ -32,6 +39,12 @@ impl Counters {
             StateKind::Modified => self.modified += 1,
             StateKind::Received | StateKind::Other => {}
         }
+    }
+
+    /// Counts one that was here for a second, or for ten.
+    pub fn delayed(&mut self, for_ten: bool) {
+        self.delayed_1s += u64::from(!for_ten);
+        self.delayed_10s += u64::from(for_ten);
     }
 
     #[inline]

@@ -36,7 +36,11 @@ impl Router {
             consumer.assigned = delivery_count;
         }
         let Some(address) = self.addresses.get_mut(address_id) else { return };
+        let had_room = consumer.room() > 0;
         consumer.limit = limit;
+        if had_room && consumer.room() == 0 {
+            consumer.activity.dry_since = self.now;
+        }
         consumer.drained_due = false;
         address.drains = address.drains + u32::from(drain) - u32::from(consumer.drain);
         consumer.drain = drain;
@@ -54,6 +58,9 @@ impl Router {
         let Some(sender) = link.sender_mut() else { return };
         if let Some(fixed) = &mut sender.fixed {
             fixed.returned(returned.min(fixed.unused()));
+            if fixed.unused() == 0 {
+                sender.activity.dry_since = self.now;
+            }
             self.mark_dirty(link_id);
             return;
         }
@@ -62,6 +69,9 @@ impl Router {
         if let Some(address) = self.addresses.get_mut(id) {
             let returned = returned.min(address.credit.unused(slot));
             address.credit.returned(slot, returned);
+            if address.credit.unused(slot) == 0 {
+                sender.activity.dry_since = self.now;
+            }
             self.push_work(id);
         }
     }
@@ -131,6 +141,7 @@ impl Router {
         consumer.told_room = 0;
         if !consumer.drained_due {
             consumer.assigned = consumer.limit;
+            consumer.activity.dry_since = self.now;
             self.outputs.push_back(Output::Drained { port });
             self.refresh(link_id);
         }

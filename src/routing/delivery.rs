@@ -11,6 +11,7 @@
 use crate::ids::{AddressId, DeliveryId, LinkId, SessionNumber, WireDelivery};
 use crate::outcome::State;
 use crate::payload::Payload;
+use crate::time::Time;
 
 /// A record's place in the slab, for whom holds it in a list: no generation, so only for records that live.
 pub type Slot = u32;
@@ -71,6 +72,9 @@ pub const SENT: u16 = 1 << 12;
 pub const BUFFERED: u16 = 1 << 13;
 /// It went out settled.
 pub const SENT_SETTLED: u16 = 1 << 14;
+
+/// It counts as stuck.
+pub const STUCK: u16 = 1 << 15;
 
 /// A delivery on its way through the router.
 pub struct Delivery {
@@ -206,6 +210,8 @@ impl List {
 #[derive(Default)]
 pub struct Deliveries {
     records: Vec<Delivery>,
+    /// When each arrived, a copy with its message. Apart, so that who looks for old ones reads nothing else.
+    arrived: Vec<Time>,
     /// Free records, linked through `by_sender.next`; `free_len` of them.
     free: Option<Slot>,
     live: u32,
@@ -231,18 +237,32 @@ impl Deliveries {
         self.live as usize
     }
 
+    /// Slots that there are records for, free ones included.
+    #[inline]
+    pub fn slots(&self) -> Slot {
+        self.records.len() as Slot
+    }
+
+    /// When a delivery arrived; of a copy: when its message did.
+    #[inline]
+    pub fn arrived(&self, slot: Slot) -> Time {
+        self.arrived[slot as usize]
+    }
+
     /// A fresh record, all fields empty.
     #[inline]
-    pub fn insert(&mut self, kind: Kind, stage: Stage) -> Slot {
+    pub fn insert(&mut self, kind: Kind, stage: Stage, arrived: Time) -> Slot {
         self.live += 1;
         let slot = match self.free {
             Some(slot) => {
                 let next = self.records[slot as usize].by_sender.next;
                 self.free = (next != NONE).then_some(next);
+                self.arrived[slot as usize] = arrived;
                 slot
             }
             None => {
                 self.records.push(Delivery::empty());
+                self.arrived.push(arrived);
                 (self.records.len() - 1) as Slot
             }
         };
@@ -369,7 +389,7 @@ mod tests {
     #[test]
     fn a_record_leaves_any_place_of_its_list() {
         let mut all = Deliveries::default();
-        let slots: Vec<Slot> = (0..4).map(|_| all.insert(Kind::Single, Stage::Waiting)).collect();
+        let slots: Vec<Slot> = (0..4).map(|_| all.insert(Kind::Single, Stage::Waiting, Time::ZERO)).collect();
         let mut list = List::EMPTY;
         for slot in &slots {
             all.push_back(By::Consumer, &mut list, *slot);
@@ -387,11 +407,11 @@ mod tests {
     #[test]
     fn a_stale_id_reaches_nothing() {
         let mut all = Deliveries::default();
-        let slot = all.insert(Kind::Single, Stage::Waiting);
+        let slot = all.insert(Kind::Single, Stage::Waiting, Time::ZERO);
         let id = all.id(slot);
         all.remove(slot);
         assert_eq!((all.slot(id), all.len()), (None, 0));
-        let again = all.insert(Kind::Single, Stage::Waiting);
+        let again = all.insert(Kind::Single, Stage::Waiting, Time::ZERO);
         assert_eq!(again, slot);
         assert_ne!(all.id(again), id);
     }

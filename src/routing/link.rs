@@ -6,7 +6,9 @@ use crate::routing::connection::SessionSlot;
 use crate::routing::counters::Counters;
 use crate::routing::credit::{ConsumerSlot, FixedCredit, SenderSlot};
 use crate::routing::delivery::{List, Slot};
+use crate::routing::rate::Rate;
 use crate::routing::treatment::Candidate;
+use crate::time::Time;
 
 pub struct Link {
     pub port: Port,
@@ -28,6 +30,15 @@ pub enum End {
     Consumer(Consumer),
 }
 
+/// What a link does with its credit.
+#[derive(Clone, Copy, Default)]
+pub struct Activity {
+    /// Of the deliveries that it is done with.
+    pub settle_rate: Rate,
+    /// Since when it has no credit, where it has none. (A sender's address may know of a later moment.)
+    pub dry_since: Time,
+}
+
 /// A link whose peer sends. It outlives its detach until its last delivery is gone, so that these can still be
 /// accounted to its session.
 pub struct Sender {
@@ -37,6 +48,7 @@ pub struct Sender {
     pub slot: SenderSlot,
     /// An anonymous sender's credit.
     pub fixed: Option<FixedCredit>,
+    pub activity: Activity,
     /// In the list of anonymous senders whose credit is to be looked at.
     pub dirty: bool,
     /// Detached.
@@ -49,6 +61,7 @@ pub struct Consumer {
     pub unsettled: List,
     /// Copies of multicast messages that wait for its credit.
     pub queue: List,
+    pub activity: Activity,
     pub slot: ConsumerSlot,
     pub candidate: Candidate,
     /// It takes deliveries up to this one, a serial number (RFC 1982).
@@ -74,7 +87,7 @@ pub struct Consumer {
 impl Sender {
     /// A sender to an address, where its credit has this slot.
     pub fn new(slot: SenderSlot) -> Sender {
-        Sender { deliveries: List::EMPTY, slot, fixed: None, dirty: false, ended: false }
+        Sender { deliveries: List::EMPTY, slot, fixed: None, activity: Activity::default(), dirty: false, ended: false }
     }
 
     pub fn anonymous(capacity: u32) -> Sender {
@@ -88,6 +101,7 @@ impl Consumer {
         Consumer {
             unsettled: List::EMPTY,
             queue: List::EMPTY,
+            activity: Activity::default(),
             slot,
             candidate,
             limit: 0,
@@ -118,6 +132,42 @@ impl Link {
     /// The router's own.
     pub fn is_own(&self) -> bool {
         self.port.connection == ConnectionId::ROUTER
+    }
+
+    #[inline]
+    pub fn activity(&self) -> &Activity {
+        match &self.end {
+            End::Sender(sender) => &sender.activity,
+            End::Consumer(consumer) => &consumer.activity,
+        }
+    }
+
+    /// It has no credit from now on.
+    pub fn ran_dry(&mut self, now: Time) {
+        match &mut self.end {
+            End::Sender(sender) => sender.activity.dry_since = now,
+            End::Consumer(consumer) => consumer.activity.dry_since = now,
+        }
+    }
+
+    /// It is about to be done with a delivery.
+    #[inline]
+    pub fn about_to_settle(&mut self, second: u32) {
+        let settled = self.settled();
+        match &mut self.end {
+            End::Sender(sender) => sender.activity.settle_rate.about_to_change(second, settled),
+            End::Consumer(consumer) => consumer.activity.settle_rate.about_to_change(second, settled),
+        }
+    }
+
+    /// Deliveries that it is done with.
+    #[inline]
+    pub fn settled(&self) -> u64 {
+        let listed = match &self.end {
+            End::Sender(sender) => sender.deliveries.len,
+            End::Consumer(consumer) => consumer.unsettled.len,
+        };
+        self.counters.deliveries - u64::from(listed)
     }
 
     #[inline]

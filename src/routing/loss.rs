@@ -79,6 +79,7 @@ impl Router {
         if let Some(mut address) = self.addresses.remove(id) {
             self.table.remove(address.name());
             address.depth.gone(|edge| self.edges.raise(address.rest.clone(), edge));
+            address.latency.flush(self.now, &mut self.spread);
         }
     }
 

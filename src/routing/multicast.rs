@@ -79,7 +79,7 @@ impl Router {
     }
 
     fn make_copy(&mut self, message: Slot, link_id: LinkId, payload: Payload) {
-        let copy = self.deliveries.insert(Kind::Copy, Stage::Waiting);
+        let copy = self.deliveries.insert(Kind::Copy, Stage::Waiting, self.deliveries.arrived(message));
         let from = &self.deliveries[message];
         let (address_id, bytes, message_format) = (from.address, from.bytes, from.message_format);
         let flags = from.flags & (SETTLED | PRESETTLED | COMPLETE) | DEPTH;
@@ -279,6 +279,8 @@ impl Router {
 
     /// All copies of a message are over.
     fn message_concluded(&mut self, message: Slot) {
+        self.count_latency(message);
+        self.count_age(message);
         let record = &mut self.deliveries[message];
         record.stage = Stage::Done;
         let state = record.outcome.take().map_or(State::RELEASED, |state| *state);

@@ -12,10 +12,12 @@ use crate::routing::address::Address;
 use crate::routing::connection::Connections;
 use crate::routing::counters::Counters;
 use crate::routing::delivery::Deliveries;
+use crate::routing::latency::Spread;
 use crate::routing::link::Link;
 use crate::routing::name::{self, Class, TemporaryNames};
 use crate::routing::output::Output;
 use crate::routing::settings::{Marks, RouterSettings};
+use crate::routing::stuck::Sweep;
 use crate::routing::table::AddressTable;
 use crate::routing::threshold::{Edge, EdgeOutbox};
 use crate::time::Time;
@@ -87,6 +89,9 @@ pub struct Router {
     pub(super) starved: Option<(ConnectionId, crate::routing::connection::SessionSlot)>,
     pub(super) packer: Packer,
     pub(super) totals: Counters,
+    /// Times to settle, of all addresses.
+    pub(super) spread: Spread,
+    pub(super) stuck_sweep: Sweep,
     /// Commands in the order in which they were decided.
     pub(super) outputs: VecDeque<Output>,
     /// Addresses where a delivery may find a consumer, or a drain its answer.
@@ -101,8 +106,15 @@ pub struct Router {
     edges_counted: u64,
     /// The latest time that an input brought.
     pub(super) now: Time,
+    /// The second that it is in.
+    pub(super) second: u32,
     pub(super) polled: Option<Polled>,
     pub(super) released: Option<Released>,
+}
+
+/// A moment's second, as rates count it.
+fn second_of(now: Time) -> u32 {
+    (now.as_millis() / 1000) as u32
 }
 
 /// Free chunks that the packer's pool keeps.
@@ -125,12 +137,15 @@ impl Router {
             connections: Connections::default(),
             packer: Packer::new(Pool::new(limits::CHUNK_BYTES, PACKER_CHUNKS_KEPT)),
             totals: Counters::default(),
+            spread: Spread::default(),
+            stuck_sweep: Sweep::new(now),
             outputs: VecDeque::new(),
             work: VecDeque::new(),
             dirty: Vec::new(),
             timers: BinaryHeap::new(),
             edges: EdgeOutbox::default(),
             edges_counted: 0,
+            second: second_of(now),
             now,
             polled: None,
             released: None,
@@ -154,6 +169,11 @@ impl Router {
     #[inline]
     pub fn port(&self, link: LinkId) -> Option<Port> {
         self.links.get(link).map(|link| link.port)
+    }
+
+    /// Times from arrival to settlement, of all addresses. Where a page of addresses was just read, without a rest.
+    pub fn spread(&self) -> &Spread {
+        &self.spread
     }
 
     /// What became of all deliveries since the start.
@@ -187,9 +207,10 @@ impl Router {
         self.connections.open(connection, link_capacity.max(1));
     }
 
-    /// Time went on: looks at the credit of the addresses whose time has come.
+    /// Time went on: looks at the credit of the addresses whose time has come, and for deliveries that are stuck.
     pub fn handle_timeout(&mut self, now: Time) {
         self.begin(now);
+        self.sweep_stuck();
         while let Some(Reverse((at, id))) = self.timers.peek().copied() {
             if at > now {
                 return;
@@ -207,7 +228,12 @@ impl Router {
 
     /// When `handle_timeout` is wanted.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.timers.peek().map(|Reverse((at, _))| *at)
+        let credit = self.timers.peek().map(|Reverse((at, _))| *at);
+        let sweep = self.stuck_sweep.due(&self.deliveries);
+        match (credit, sweep) {
+            (Some(credit), Some(sweep)) => Some(credit.min(sweep)),
+            (one, other) => one.or(other),
+        }
     }
 
     /// Threshold edges, in the order in which they came for each address: `push` says whether it took one. What it
@@ -293,7 +319,10 @@ impl Router {
     /// An input begins.
     #[inline]
     pub(super) fn begin(&mut self, now: Time) {
-        self.now = self.now.max(now);
+        if now > self.now {
+            self.now = now;
+            self.second = second_of(now);
+        }
         self.finish_polled();
     }
 

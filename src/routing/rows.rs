@@ -4,10 +4,12 @@
 use crate::ids::{AddressId, LinkId, Port};
 use crate::link::Direction;
 use crate::routing::counters::Counters;
+use crate::routing::latency::LatencySummary;
 use crate::routing::router::Router;
 use crate::routing::settings::{AddressAttributes, Treatment};
 use crate::routing::threshold::Unit;
 use crate::routing::views::{AddressView, LinkView};
+use crate::time::Time;
 
 /// An address's figures, copied.
 #[derive(Clone, Debug)]
@@ -23,6 +25,11 @@ pub struct AddressRow {
     pub senders: u32,
     pub consumers: u32,
     pub counters: Counters,
+    /// Deliveries a second, over the last five.
+    pub ingress_rate: u32,
+    pub egress_rate: u32,
+    /// From arrival to settlement; a multicast message's until all its copies are settled.
+    pub latency: LatencySummary,
     /// Deliveries in the router: waiting and unsettled, a multicast message once a copy.
     pub depth_messages: u64,
     pub depth_bytes: u64,
@@ -71,7 +78,11 @@ pub struct LinkRow {
     pub undelivered: u32,
     /// Without the undelivered ones.
     pub unsettled: u32,
+    /// Deliveries that it was done with, a second, over the last five.
+    pub settle_rate: u32,
     pub credit_available: u32,
+    /// How long it has had none; 0 where it has some.
+    pub zero_credit_seconds: u32,
     /// Of a sender: unused, waiting and unsettled.
     pub credit_window: Option<u32>,
 }
@@ -82,7 +93,7 @@ impl AddressRow {
         self.key.get(if self.is_local { 1 } else { 2 }..).unwrap_or_default()
     }
 
-    fn new(id: AddressId, view: &AddressView<'_>) -> AddressRow {
+    fn new(id: AddressId, view: &AddressView<'_>, latency: LatencySummary) -> AddressRow {
         let alert = |unit| {
             let (increasing, decreasing) = view.depth().edges_counted(unit);
             AlertRow { is_above: view.depth().is_above(unit), increasing, decreasing }
@@ -97,6 +108,9 @@ impl AddressRow {
             senders: view.senders() as u32,
             consumers: view.consumers() as u32,
             counters: *view.counters(),
+            ingress_rate: view.ingress_rate(),
+            egress_rate: view.egress_rate(),
+            latency,
             depth_messages: view.depth_messages(),
             depth_bytes: view.depth_bytes(),
             waiting: view.waiting(),
@@ -115,7 +129,15 @@ impl AddressRow {
     }
 }
 
+/// A link without credit for so long counts as blocked.
+const BLOCKED_SECONDS: u32 = 10;
+
 impl LinkRow {
+    /// It has had no credit for long.
+    pub fn is_blocked(&self) -> bool {
+        self.zero_credit_seconds >= BLOCKED_SECONDS
+    }
+
     fn new(id: LinkId, view: &LinkView<'_>) -> LinkRow {
         let direction = view.direction();
         let undelivered = view.undelivered();
@@ -131,7 +153,9 @@ impl LinkRow {
             counters: *view.counters(),
             undelivered,
             unsettled: view.unsettled().saturating_sub(among),
+            settle_rate: view.settle_rate(),
             credit_available: view.credit_available(),
+            zero_credit_seconds: view.zero_credit().as_secs() as u32,
             credit_window: view.credit_window(),
         }
     }
@@ -139,14 +163,22 @@ impl LinkRow {
 
 impl Router {
     /// Rows of the addresses in `slots` slots from `from` on, and where the next ones begin; None: there are no more.
-    pub fn address_rows(&self, from: u32, slots: u32) -> (Vec<AddressRow>, Option<u32>) {
+    pub fn address_rows(&mut self, from: u32, slots: u32, now: Time) -> (Vec<AddressRow>, Option<u32>) {
+        self.begin(now);
         let (page, next) = self.addresses.page(from, slots);
-        let rows = page.filter_map(|(id, _)| Some(AddressRow::new(id, &self.address_view(id)?)));
-        (rows.collect(), next)
+        let ids: Vec<AddressId> = page.map(|(id, _)| id).collect();
+        let row = |id| {
+            let address = self.addresses.get_mut(id)?;
+            address.latency.flush(self.now, &mut self.spread);
+            let latency = address.latency.summary();
+            Some(AddressRow::new(id, &self.address_view(id)?, latency))
+        };
+        (ids.into_iter().filter_map(row).collect(), next)
     }
 
     /// The same of links; the router's own are none that it shows.
-    pub fn link_rows(&self, from: u32, slots: u32) -> (Vec<LinkRow>, Option<u32>) {
+    pub fn link_rows(&mut self, from: u32, slots: u32, now: Time) -> (Vec<LinkRow>, Option<u32>) {
+        self.begin(now);
         let (page, next) = self.links.page(from, slots);
         let shown = page.filter(|(_, link)| !link.is_own());
         let rows = shown.filter_map(|(id, _)| Some(LinkRow::new(id, &self.link_view(id)?)));

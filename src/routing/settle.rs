@@ -1,5 +1,6 @@
 //! Settlement: outcomes on their way from consumers to senders, and the end of deliveries.
 
+use crate::arena::Arena;
 use crate::ids::{AddressId, DeliveryId, LinkId, WireDelivery};
 use crate::link::ReceiverSettleMode;
 use crate::outcome::{State, StateKind};
@@ -8,9 +9,10 @@ use crate::routing::delivery::{By, Kind, Slot, Stage};
 use crate::routing::delivery::{
     COMPLETE, COUNTED, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, OUT_WIRE, PASSED, SENDING, SENT_SETTLED, SETTLED,
 };
-use crate::routing::link::End;
+use crate::routing::link::{End, Link};
 use crate::routing::output::Output;
 use crate::routing::router::Router;
+use crate::routing::stuck::SLOW;
 use crate::time::Time;
 
 /// Rejected with an error, as the router itself says it: the state's encoding (AMQP 1.0, section 3.4.3), since
@@ -32,6 +34,14 @@ pub fn rejected(condition: &str, description: &str) -> State {
 pub fn is_outcome(state: &Option<State>) -> bool {
     use StateKind::{Accepted, Modified, Rejected, Released};
     state.as_ref().is_some_and(|state| matches!(state.kind, Accepted | Rejected | Released | Modified))
+}
+
+/// A link that is about to be done with a delivery. (Of the links alone, so that the rest of the router stays free.)
+#[inline]
+fn settling(links: &mut Arena<LinkId, Link>, id: LinkId, second: u32) -> Option<&mut Link> {
+    let link = links.get_mut(id)?;
+    link.about_to_settle(second);
+    Some(link)
 }
 
 impl Router {
@@ -97,12 +107,18 @@ impl Router {
         let (in_link, out_link, address_id) = (record.in_link, record.out_link, record.address);
         let (wire, bytes, sent_settled) = (record.in_wire, record.bytes, record.is(SENT_SETTLED));
         debug_assert!(record.unreleased == 0 && record.is(DEPTH) && record.is(OPEN) == told.is_some());
+        let age = self.deliveries.age(slot, self.now);
+        if age >= SLOW {
+            self.count_delayed(slot);
+        }
         let outcome = told.as_ref().and_then(|state| state.as_ref()).map_or(StateKind::Other, |state| state.kind);
         self.totals.outcome(outcome);
         let Some(address) = self.addresses.get_mut(address_id) else { return };
         address.counters.outcome(outcome);
+        address.latency.record(age, self.now, &mut self.spread);
         if let Some(link) = self.links.get_mut(out_link) {
             link.counters.outcome(outcome);
+            link.about_to_settle(self.second);
             if let End::Consumer(consumer) = &mut link.end {
                 self.deliveries.unlink(By::Consumer, &mut consumer.unsettled, slot);
                 address.candidates.settled(consumer.candidate);
@@ -114,6 +130,7 @@ impl Router {
         let mut ended = false;
         if let Some(link) = self.links.get_mut(in_link) {
             link.counters.outcome(outcome);
+            link.about_to_settle(self.second);
             let connection = link.port.connection;
             if let End::Sender(sender) = &mut link.end {
                 self.deliveries.unlink(By::Sender, &mut sender.deliveries, slot);
@@ -212,8 +229,11 @@ impl Router {
             return;
         }
         record.set(COUNTED);
-        if let Some(link) = self.links.get_mut(record.out_link) {
-            link.counters.outcome(kind);
+        // A copy that never left its consumer's queue has an outcome for its message alone.
+        if record.stage == Stage::Assigned {
+            if let Some(link) = self.links.get_mut(record.out_link) {
+                link.counters.outcome(kind);
+            }
         }
         if record.kind == Kind::Copy {
             return;
@@ -231,7 +251,7 @@ impl Router {
     #[inline]
     pub(super) fn finish(&mut self, slot: Slot) {
         let link_id = self.deliveries[slot].out_link;
-        if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
+        if let Some(consumer) = settling(&mut self.links, link_id, self.second).and_then(|link| link.consumer_mut()) {
             self.deliveries.unlink(By::Consumer, &mut consumer.unsettled, slot);
             if consumer.busy == Some(slot) {
                 consumer.busy = None;
@@ -264,16 +284,32 @@ impl Router {
 
     #[inline]
     pub(super) fn leave_depth(&mut self, slot: Slot) {
+        if !self.deliveries[slot].is(DEPTH) {
+            return;
+        }
+        self.count_age(slot);
+        if self.deliveries[slot].kind == Kind::Single {
+            self.count_latency(slot);
+        }
         let record = &mut self.deliveries[slot];
-        if record.take(DEPTH) {
-            let id = record.address;
-            if let Some(address) = self.addresses.get_mut(id) {
-                let Address { depth, rest, .. } = address;
-                depth.removed(1, record.bytes, |edge| self.edges.raise(rest.clone(), edge));
-                if address.is_unused() {
-                    self.remove_address(id);
-                }
+        record.clear(DEPTH);
+        let id = record.address;
+        if let Some(address) = self.addresses.get_mut(id) {
+            let Address { depth, rest, .. } = address;
+            depth.removed(1, record.bytes, |edge| self.edges.raise(rest.clone(), edge));
+            if address.is_unused() {
+                self.remove_address(id);
             }
+        }
+    }
+
+    /// How long a delivery took, or a message with all its copies.
+    pub(super) fn count_latency(&mut self, slot: Slot) {
+        let age = self.deliveries.age(slot, self.now);
+        match self.addresses.get_mut(self.deliveries[slot].address) {
+            Some(address) => address.latency.record(age, self.now, &mut self.spread),
+            // It went with the message's last copy.
+            None => self.spread.add(age, 1),
         }
     }
 
@@ -311,7 +347,7 @@ impl Router {
             self.return_credit(link_id, address_id, was_assigned);
         }
         if done {
-            if let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) {
+            if let Some(sender) = settling(&mut self.links, link_id, self.second).and_then(|link| link.sender_mut()) {
                 self.deliveries.unlink(By::Sender, &mut sender.deliveries, slot);
                 if sender.ended && sender.deliveries.is_empty() {
                     self.free_link(link_id);

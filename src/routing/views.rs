@@ -11,6 +11,7 @@ use crate::routing::name::{self, Class};
 use crate::routing::router::Router;
 use crate::routing::settings::{AddressAttributes, Treatment};
 use crate::routing::threshold::Depth;
+use std::time::Duration;
 
 impl Router {
     /// An address by the name that a peer would use.
@@ -20,12 +21,12 @@ impl Router {
     }
 
     pub fn address_view(&self, id: AddressId) -> Option<AddressView<'_>> {
-        self.addresses.get(id).map(|address| AddressView { address })
+        self.addresses.get(id).map(|address| AddressView { address, second: self.second })
     }
 
     /// All addresses, in no order that means anything.
     pub fn address_views(&self) -> impl Iterator<Item = (AddressId, AddressView<'_>)> {
-        self.addresses.iter().map(|(id, address)| (id, AddressView { address }))
+        self.addresses.iter().map(|(id, address)| (id, AddressView { address, second: self.second }))
     }
 
     pub fn link_view(&self, id: LinkId) -> Option<LinkView<'_>> {
@@ -50,6 +51,7 @@ impl Router {
 /// Figures of an address.
 pub struct AddressView<'a> {
     address: &'a Address,
+    second: u32,
 }
 
 impl<'a> AddressView<'a> {
@@ -96,6 +98,14 @@ impl<'a> AddressView<'a> {
     }
     pub fn counters(&self) -> &'a Counters {
         &self.address.counters
+    }
+    /// Deliveries that arrived, a second, over the last five.
+    pub fn ingress_rate(&self) -> u32 {
+        self.address.ingress_rate.per_second(self.second, self.address.counters.deliveries)
+    }
+    /// Deliveries that went to consumers, a second, over the last five.
+    pub fn egress_rate(&self) -> u32 {
+        self.address.egress_rate.per_second(self.second, self.address.counters.egress)
     }
     /// Shares, windows and links, as management shows them.
     pub fn credit(&self) -> &'a AddressCredit {
@@ -171,6 +181,22 @@ impl<'a> LinkView<'a> {
                 None => self.address().map_or(0, |address| address.credit().unused(sender.slot)),
             },
         }
+    }
+    /// How long it has had no credit; zero where it has some.
+    pub fn zero_credit(&self) -> Duration {
+        if self.credit_available() > 0 || self.is_ended() {
+            return Duration::ZERO;
+        }
+        let own = self.link.activity().dry_since;
+        let used_up = self.link.sender().filter(|sender| sender.fixed.is_none()).and_then(|sender| {
+            let address = self.address()?;
+            Some(address.credit().dry_since(sender.slot))
+        });
+        self.router.now.since(used_up.map_or(own, |used_up| used_up.max(own)))
+    }
+    /// Deliveries that it was done with, a second, over the last five.
+    pub fn settle_rate(&self) -> u32 {
+        self.link.activity().settle_rate.per_second(self.router.second, self.link.settled())
     }
     /// Of a sender: unused, waiting and unsettled. Of an anonymous one: unused and waiting.
     pub fn credit_window(&self) -> Option<u32> {

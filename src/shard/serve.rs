@@ -114,13 +114,13 @@ impl Application for Serve {
         self.pass_reports();
     }
 
-    fn order(&mut self, order: Order, _: Time) {
+    fn order(&mut self, order: Order, now: Time) {
         match order {
             Order::SetTrace(on) => self.dispatch.set_trace(on),
             Order::SetConnectionTrace { connection, on } => {
                 self.dispatch.set_connection_trace(connection, on);
             }
-            Order::Page { table, from } => self.mailbox.answer(self.dispatch.page(table, from)),
+            Order::Page { table, from } => self.mailbox.answer(self.dispatch.page(table, from, now)),
             Order::Publish { address, edge, timestamp } => self.dispatch.publish(&address, edge, timestamp),
             _ => {}
         }

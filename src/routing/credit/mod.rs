@@ -719,6 +719,11 @@ impl AddressCredit {
         self.senders.get(sender.0).map_or(0, |one| one.unused)
     }
 
+    /// When a sender used its last credit; the begin of time, where it had none yet.
+    pub fn dry_since(&self, sender: SenderSlot) -> Time {
+        self.senders.get(sender.0).map_or(Time::ZERO, |one| one.dry_since)
+    }
+
     pub fn local_in_links(&self) -> u32 {
         self.senders.attached()
     }

@@ -73,6 +73,8 @@ pub(super) struct Sender {
     /// The last drain in which it returned credit, so had nothing more to send.
     pub(super) returned_round: u32,
     review_at: Time,
+    /// When it used its last credit.
+    pub(super) dry_since: Time,
 }
 
 impl Sender {
@@ -278,6 +280,7 @@ impl Senders {
                 return;
             }
             sender.asked = false;
+            sender.dry_since = now;
             sender.exhausted = true;
             sender.exhausted_now = true;
             if std::mem::take(&mut sender.at_limit) && now.since(since) <= BURST {

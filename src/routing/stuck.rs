@@ -1,0 +1,142 @@
+//! Deliveries that stay: counted as delayed when their consumer is done with them, as stuck while it isn't.
+//!
+//! A delivery's age is its own, from its arrival. Nothing is kept in the order of ages: once a second a sweep looks over the
+//! slab, a bounded part of it at a time, for what is old and not counted yet. One that ends in between is counted as it ends,
+//! so that the sweep's being late loses none.
+
+use crate::routing::delivery::{Deliveries, Delivery, Kind, Slot, Stage, DEPTH, STUCK};
+use crate::routing::router::Router;
+use crate::time::Time;
+use std::time::Duration;
+
+/// A delivery of this age is delayed.
+pub const SLOW: Duration = Duration::from_secs(1);
+/// A delivery of this age is stuck.
+const OLD: Duration = Duration::from_secs(10);
+
+/// From one sweep's begin to the next one's.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Slots that are looked at in one go, a few microseconds where nothing is old, and the time between two of these.
+const STEP: Slot = 2048;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How far the look over all deliveries is.
+pub struct Sweep {
+    /// The next slot to look at.
+    next: Slot,
+    /// When the next step is.
+    at: Time,
+    begun_at: Time,
+}
+
+impl Sweep {
+    pub fn new(now: Time) -> Sweep {
+        Sweep { next: 0, at: now + PERIOD, begun_at: now }
+    }
+
+    /// When to go on. Where there is nothing, there is nothing to look for.
+    pub fn due(&self, deliveries: &Deliveries) -> Option<Time> {
+        (deliveries.len() > 0).then_some(self.at)
+    }
+
+    /// The slots to look at now.
+    fn step(&mut self, slots: Slot, now: Time) -> std::ops::Range<Slot> {
+        if self.next == 0 {
+            self.begun_at = now;
+        }
+        let from = self.next.min(slots);
+        let to = from.saturating_add(STEP).min(slots);
+        (self.next, self.at) = match to == slots {
+            true => (0, (self.begun_at + PERIOD).max(now + PAUSE)),
+            false => (to, now + PAUSE),
+        };
+        from..to
+    }
+}
+
+impl Deliveries {
+    #[inline]
+    pub fn age(&self, slot: Slot, now: Time) -> Duration {
+        now.since(self.arrived(slot))
+    }
+}
+
+impl Delivery {
+    /// Someone is to take it, or has it and isn't done with it.
+    fn is_under_way(&self) -> bool {
+        match self.kind {
+            Kind::Free => false,
+            Kind::Single | Kind::Copy => self.is(DEPTH),
+            Kind::Message => self.stage != Stage::Done,
+        }
+    }
+}
+
+impl Router {
+    /// Looks for deliveries that are stuck, as far as it is time to.
+    pub(super) fn sweep_stuck(&mut self) {
+        if self.now < self.stuck_sweep.at {
+            return;
+        }
+        for slot in self.stuck_sweep.step(self.deliveries.slots(), self.now) {
+            if self.deliveries.age(slot, self.now) >= OLD {
+                let record = &self.deliveries[slot];
+                if !record.is(STUCK) && record.is_under_way() {
+                    self.count_stuck(slot);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn count_stuck(&mut self, slot: Slot) {
+        let record = &mut self.deliveries[slot];
+        record.set(STUCK);
+        let (kind, address) = (record.kind, record.address);
+        let (in_link, out_link) = (record.in_link, record.out_link);
+        if let Some(link) = self.links.get_mut(out_link) {
+            link.counters.stuck += 1;
+        }
+        // Copies are their consumers'; to everybody else there is their message.
+        if kind == Kind::Copy {
+            return;
+        }
+        if let Some(link) = self.links.get_mut(in_link) {
+            link.counters.stuck += 1;
+        }
+        if let Some(address) = self.addresses.get_mut(address) {
+            address.counters.stuck += 1;
+        }
+        self.totals.stuck += 1;
+    }
+
+    /// The consumer of a delivery or copy, or those of a message, are done with it.
+    #[inline]
+    pub(super) fn count_age(&mut self, slot: Slot) {
+        if self.deliveries.age(slot, self.now) >= SLOW {
+            self.count_delayed(slot);
+        }
+    }
+
+    #[cold]
+    pub(super) fn count_delayed(&mut self, slot: Slot) {
+        let is_old = self.deliveries.age(slot, self.now) >= OLD;
+        if is_old && !self.deliveries[slot].is(STUCK) {
+            self.count_stuck(slot);
+        }
+        let record = &self.deliveries[slot];
+        if let Some(link) = self.links.get_mut(record.out_link) {
+            link.counters.delayed(is_old);
+        }
+        if record.kind == Kind::Copy {
+            return;
+        }
+        if let Some(link) = self.links.get_mut(record.in_link) {
+            link.counters.delayed(is_old);
+        }
+        if let Some(address) = self.addresses.get_mut(record.address) {
+            address.counters.delayed(is_old);
+        }
+        self.totals.delayed(is_old);
+    }
+}
