@@ -2,7 +2,6 @@
 //!
 //! A process of its own: the allocator counts what the shard's thread asks for, and nobody else's thread has its name.
 
-use ringway::ids::ShardId;
 use ringway::wire::performative::{Attach, Begin, Disposition, Flow, Open, Performative, Role, Transfer};
 use ringway::wire::{frame, terminus, PROTOCOL_HEADER_AMQP};
 use ringway::{engine, routing, shard};
@@ -216,15 +215,16 @@ fn receive_all(mut client: Client, count: u32, window: u32, mut at: impl FnMut(u
 fn start(settings: engine::Settings) -> (SocketAddr, shard::ShardHandle) {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    let listener = shard::Listener { number: 0, socket, link_capacity: 250, engine: Arc::new(settings) };
+    let listener =
+        shard::Listener { number: 0, socket: Arc::new(socket), link_capacity: 250, engine: Arc::new(settings) };
     let settings = shard::ShardSettings {
-        shard: ShardId(0),
-        core: None,
+        cores: vec![None],
         router: routing::RouterSettings::default(),
         stop_deadline: Duration::from_secs(2),
         trace: false,
+        moves: true,
     };
-    (address, shard::spawn(settings, vec![listener]).unwrap())
+    (address, shard::spawn(settings, vec![listener]).unwrap().remove(0))
 }
 
 /// Allocations of the shard in the second half of `count` messages.

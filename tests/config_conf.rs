@@ -60,7 +60,7 @@ fn an_empty_listener_has_every_default() {
             ra_interval_seconds: 30,
             ra_interval_flux_seconds: 4,
             remote_ls_max_age_seconds: 60,
-            worker_threads: 4,
+            worker_threads: None,
             timestamps_in_utc: false,
             timestamp_format: None,
             default_distribution: Distribution::Balanced,
@@ -210,12 +210,12 @@ fn what_looks_like_an_accident_is_warned_of() {
     assert_eq!(config.addresses[0].matches, AddressMatch::Pattern("a/#".to_string()));
     assert_eq!(config.router.id.as_deref(), Some("\"quoted\""));
     assert_eq!(config.router.metadata.as_deref(), Some("abc"));
+    assert_eq!(config.router.worker_threads, Some(8));
     assert_eq!(
         warnings(&config),
         [
             "test.conf:2: router: the quotes around the value of 'id' are part of it",
             "test.conf:3: router: '#' starts a comment, so the value of 'metadata' ends in front of it",
-            "test.conf:4: router: workerThreads has no effect: this version serves with one thread",
             "test.conf:13: address: the value of 'pattern' is one word, 'b'; 'c' is left out",
         ]
     );

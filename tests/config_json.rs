@@ -35,7 +35,7 @@ fn numbers_and_booleans_may_be_strings() {
     let config = load(FILE, "router.json").unwrap();
     assert_eq!(config.warnings, []);
     assert_eq!(config.router.id.as_deref(), Some("7"));
-    assert_eq!(config.router.worker_threads, 1);
+    assert_eq!(config.router.worker_threads, Some(1));
     assert_eq!(config.listeners.iter().map(|l| l.port).collect::<Vec<_>>(), [5673, 5672]);
     assert_eq!(config.listeners[1].idle_timeout_seconds, 60);
     assert_eq!(config.addresses[1].matches, AddressMatch::Pattern("event/#".to_string()));

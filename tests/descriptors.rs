@@ -2,7 +2,6 @@
 //!
 //! A process of its own, since the limit is the process's.
 
-use ringway::ids::ShardId;
 use ringway::wire::PROTOCOL_HEADER_AMQP;
 use ringway::{engine, routing, shard};
 use std::io::{Read, Write};
@@ -23,7 +22,7 @@ fn set_descriptor_limit(limit: u64) {
 fn wait_for(handle: &shard::ShardHandle, what: &str, mut is_it: impl FnMut(&shard::Report) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        match handle.mailbox.poll_report() {
+        match handle.mailbox.reports().poll() {
             Some(report) if is_it(&report) => return,
             Some(_) => {}
             None => {
@@ -44,16 +43,20 @@ fn who_waits_is_served_when_others_have_gone() {
     // Room for the shard's own few and some of the connections.
     set_descriptor_limit(open + 30);
 
-    let listener =
-        shard::Listener { number: 7, socket, link_capacity: 1, engine: Arc::new(engine::Settings::default()) };
+    let listener = shard::Listener {
+        number: 7,
+        socket: Arc::new(socket),
+        link_capacity: 1,
+        engine: Arc::new(engine::Settings::default()),
+    };
     let settings = shard::ShardSettings {
-        shard: ShardId(0),
-        core: None,
+        cores: vec![None],
         router: routing::RouterSettings::default(),
         stop_deadline: Duration::from_millis(200),
         trace: false,
+        moves: true,
     };
-    let handle = shard::spawn(settings, vec![listener]).unwrap();
+    let handle = shard::spawn(settings, vec![listener]).unwrap().remove(0);
     wait_for(&handle, "EMFILE", |report| {
         matches!(report, shard::Report::AcceptPaused { listener: 7, errno: libc::EMFILE })
     });

@@ -8,6 +8,7 @@ mod daemon;
 mod serve;
 
 use crate::config::Unsupported;
+use crate::control;
 use clap::{ArgAction, Parser};
 use daemon::{Side, Starter};
 use std::path::PathBuf;
@@ -27,6 +28,13 @@ struct Arguments {
     /// Start without what the configuration asks for and this version doesn't serve, and warn of each such thing
     #[arg(long)]
     allow_unsupported: bool,
+    /// Carry messages with so many threads, a core each, whatever the configuration says (workerThreads); at most one for each
+    /// core that the process may use
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    shards: Option<u16>,
+    /// For debugging and measuring: connections stay on the shard that accepted them, messages cross instead
+    #[arg(long, hide = true)]
+    debug_no_moves: bool,
     /// Accepted for qdrouterd's sake; nothing is read from there
     #[arg(short = 'I', long = "include", value_name = "DIR")]
     include: Option<PathBuf>,
@@ -45,6 +53,12 @@ struct Arguments {
     /// Print the version
     #[arg(short = 'v', long = "version", action = ArgAction::Version)]
     version: Option<bool>,
+}
+
+impl Arguments {
+    fn options(&self) -> control::Options {
+        control::Options { shards: self.shards, moves: !self.debug_no_moves }
+    }
 }
 
 /// Runs the program with the process's arguments.
@@ -68,7 +82,7 @@ pub fn run() -> ExitCode {
                 }
             }
             let is_default = arguments.config.is_none();
-            exit(serve::serve(arguments.config.as_deref(), unsupported, |places| {
+            exit(serve::serve(arguments.config.as_deref(), unsupported, arguments.options(), |places| {
                 if is_default {
                     serve::say_how_to_try(places);
                 }
@@ -90,6 +104,7 @@ fn exit(result: Result<(), String>) -> ExitCode {
 
 /// Serves in the background; whoever started it hears how that began.
 fn start_daemon(arguments: Arguments, unsupported: Unsupported) -> ExitCode {
+    let options = arguments.options();
     // The daemon's directory is another.
     let file = match arguments.config.map(std::path::absolute).transpose() {
         Ok(file) => file,
@@ -100,7 +115,7 @@ fn start_daemon(arguments: Arguments, unsupported: Unsupported) -> ExitCode {
         Ok(Side::Daemon(starter)) => std::cell::Cell::new(Some(starter)),
         Err(error) => return exit(Err(format!("ringway: the daemon can't be started: {error}"))),
     };
-    let result = serve::serve(file.as_deref(), unsupported, |_| {
+    let result = serve::serve(file.as_deref(), unsupported, options, |_| {
         starter.take().map(Starter::serves);
     });
     match (result, starter.take()) {

@@ -43,6 +43,7 @@ pub fn check(file: &Path, unsupported: Unsupported) -> Result<(), String> {
 pub fn serve(
     file: Option<&Path>,
     unsupported: Unsupported,
+    options: control::Options,
     listening: impl FnOnce(&[SocketAddr]),
 ) -> Result<(), String> {
     let (config, name) = match file {
@@ -53,7 +54,7 @@ pub fn serve(
         Some(file) => (load(file, unsupported), file.display().to_string()),
     };
     let config = config.map_err(|text| format!("{text}\nCannot load configuration file {name}: see above"))?;
-    control::run(&config, listening).map_err(|error| match error {
+    control::run(&config, options, listening).map_err(|error| match error {
         ControlError::Configuration(line, text) => format!("{name}:{line}: {text}"),
         error => format!("ringway: {error}"),
     })

@@ -38,10 +38,6 @@ fn router(section: Option<&Checked>, report: &mut Report) -> RouterConfig {
     if let Some(id) = &id {
         router_id(id, section, report);
     }
-    let worker_threads = section.number("workerThreads");
-    if section.given("workerThreads").is_some() && worker_threads != 1 {
-        section.warning("workerThreads", "workerThreads has no effect: this version serves with one thread", report);
-    }
     // qdrouterd's strftime(3) has no microseconds, so it takes printf's word for them.
     let timestamp_format = section.text("timestampFormat").map(|format| format.replace("%%06lu", "%6f"));
     if timestamp_format.as_deref().is_some_and(|format| !is_time_format(format)) {
@@ -55,7 +51,7 @@ fn router(section: Option<&Checked>, report: &mut Report) -> RouterConfig {
         ra_interval_seconds: section.number("raIntervalSeconds"),
         ra_interval_flux_seconds: section.number("raIntervalFluxSeconds"),
         remote_ls_max_age_seconds: section.number("remoteLsMaxAgeSeconds"),
-        worker_threads,
+        worker_threads: section.integer("workerThreads").and_then(|number| u16::try_from(number).ok()),
         timestamps_in_utc: section.boolean("timestampsInUTC"),
         timestamp_format,
         default_distribution: distribution(section.choice("defaultDistribution")),

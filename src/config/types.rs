@@ -32,7 +32,8 @@ pub struct RouterConfig {
     pub ra_interval_seconds: u32,
     pub ra_interval_flux_seconds: u32,
     pub remote_ls_max_age_seconds: u32,
-    pub worker_threads: u32,
+    /// Shards; None: one for each core.
+    pub worker_threads: Option<u16>,
     pub timestamps_in_utc: bool,
     /// As chrono reads it; None: the date and time with microseconds and zone.
     pub timestamp_format: Option<String>,

@@ -1,17 +1,19 @@
 //! The control thread: everything beside the message path.
 //!
-//! Owns: binding the listeners' sockets, starting the shard and ending it in order on a signal, the log.
+//! Owns: binding the listeners' sockets, choosing the shards' cores, starting the shards and ending them in order on a signal,
+//! passing threshold edges on to all of them, the log.
 //! Doesn't: touch a connection or a message; a shard never waits for it.
-//! Driven by: the command line (it is the main thread), then by signals and the shard's reports, on tokio-uring.
+//! Driven by: the command line (it is the main thread), then by signals and the shards' reports, on tokio-uring.
 //!
 //! Invariants:
 //! - a read on tokio-uring is awaited to its end in a task of its own, never raced and dropped: the buffer is the
 //!   kernel's until then, and the runtime waits at its end for every operation in flight;
 //! - the router listens before it says so, and says what was wrong before it ends with an error.
 //!
-//! Files: `settings` (a configuration in the words of engine and routing), `listen` (sockets), `log` (writing it),
-//! `report` (what a shard tells, in the words of the log).
+//! Files: `cores` (how many shards, and where), `settings` (a configuration in the words of engine and routing), `listen`
+//! (sockets), `log` (writing it), `report` (what shards tell, in the words of the log).
 
+mod cores;
 mod listen;
 pub mod log;
 mod report;
@@ -24,15 +26,13 @@ pub use settings::check;
 use self::log::Log;
 use self::report::Reporter;
 use crate::config::Config;
-use crate::ids::ShardId;
 use crate::log::{Level, Module};
 use crate::routing::EdgeOutbox;
-use crate::shard::{self, Mailbox, Order, Report, ShardError, ShardHandle, ShardSettings};
+use crate::shard::{self, Mailbox, Order, Report, Reports, ShardError, ShardHandle, ShardSettings};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,8 +45,9 @@ const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// must not keep it from hearing a signal.
 const REPORTS_AT_ONCE: usize = 256;
 
-/// When a shard's full queue is offered events again.
-const PUBLISH_RETRY: Duration = Duration::from_millis(1);
+/// When a shard's full queue is offered orders again, and how often.
+const ORDER_RETRY: Duration = Duration::from_millis(1);
+const ORDER_TRIES: u32 = 5000;
 
 /// Why the router didn't start, or ended otherwise than asked to.
 #[derive(Debug)]
@@ -82,8 +83,16 @@ impl From<LogError> for ControlError {
     }
 }
 
+/// What the command line says beside the configuration.
+pub struct Options {
+    /// How many shards; None: as the configuration says.
+    pub shards: Option<u16>,
+    /// Connections move to the shard of their first link's address.
+    pub moves: bool,
+}
+
 /// Runs a router to its orderly end. `listening` is called once, when it serves, with where it listens.
-pub fn run(config: &Config, listening: impl FnOnce(&[SocketAddr])) -> Result<(), ControlError> {
+pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAddr])) -> Result<(), ControlError> {
     // Before anybody can see that there is a router to stop.
     mask_signals(libc::SIG_BLOCK);
     let mut log = Log::open(config)?;
@@ -92,26 +101,31 @@ pub fn run(config: &Config, listening: impl FnOnce(&[SocketAddr])) -> Result<(),
     if let Err(error) = shard::raise_descriptor_limit() {
         log.write(Module::Server, Level::Warning, format_args!("the limit of open files can't be raised: {error}"));
     }
-    let shard = ShardSettings {
-        shard: ShardId(0),
-        core: core(),
+    // One where nobody asks for more, until links to other shards' addresses are served.
+    let wanted = options.shards.or(config.router.worker_threads).unwrap_or(1);
+    let cores = cores::choose(Some(wanted), &mut log);
+    let settings = ShardSettings {
+        cores,
         router: settings::router(config, &router_id)?,
         stop_deadline: STOP_DEADLINE,
         trace: log.traces_frames(),
+        moves: options.moves,
     };
-    let shard = shard::spawn(shard, listeners).map_err(ControlError::Shard)?;
-    // Behind the shard: where io_uring is missing, its error says what to do.
+    let shards = shard::spawn(settings, listeners).map_err(ControlError::Shard)?;
+    // Behind the shards: where io_uring is missing, their error says what to do.
     let runtime = match tokio_uring::Runtime::new(&tokio_uring::builder()) {
         Ok(runtime) => runtime,
         Err(error) => {
-            let _ = shard.mailbox.order(Order::Stop);
-            let _ = shard.thread.join();
+            for shard in shards {
+                let _ = shard.mailbox.order(Order::Stop);
+                let _ = shard.thread.join();
+            }
             return Err(ControlError::Runtime(error));
         }
     };
-    announce(config, &router_id, &places, &mut log);
+    announce(config, &router_id, &places, shards.len(), &mut log);
     listening(&places);
-    runtime.block_on(serve(shard, Reporter::new(log, places)))
+    runtime.block_on(serve(shards, Reporter::new(log, places)))
 }
 
 /// Holds back the signals that the router acts on, until what handles them is there; threads that are started meanwhile
@@ -121,14 +135,14 @@ fn mask_signals(how: libc::c_int) {
     unsafe {
         let mut signals = std::mem::zeroed();
         libc::sigemptyset(&mut signals);
-        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGUSR1] {
             libc::sigaddset(&mut signals, signal);
         }
         libc::pthread_sigmask(how, &signals, std::ptr::null_mut());
     }
 }
 
-/// Binds every listener; gives the shard's listeners and where each listens, by its number.
+/// Binds every listener; gives the shards' listeners and where each listens, by its number.
 fn bind(config: &Config, router_id: &str) -> Result<(Vec<shard::Listener>, Vec<SocketAddr>), ControlError> {
     let (mut listeners, mut places) = (Vec::new(), Vec::new());
     for listener in &config.listeners {
@@ -141,20 +155,13 @@ fn bind(config: &Config, router_id: &str) -> Result<(Vec<shard::Listener>, Vec<S
             })?);
             let number = listeners.len() as u32;
             let (link_capacity, engine) = (listener.link_capacity, engine.clone());
-            listeners.push(shard::Listener { number, socket, link_capacity, engine });
+            listeners.push(shard::Listener { number, socket: Arc::new(socket), link_capacity, engine });
         }
     }
     Ok((listeners, places))
 }
 
-/// The shard's core: one of those that this process may use. By the process id, so that several routers on a machine
-/// don't all sit on its first one.
-fn core() -> Option<core_affinity::CoreId> {
-    let cores = core_affinity::get_core_ids()?;
-    cores.get(std::process::id() as usize % cores.len().max(1)).copied()
-}
-
-fn announce(config: &Config, router_id: &str, places: &[SocketAddr], log: &mut Log) {
+fn announce(config: &Config, router_id: &str, places: &[SocketAddr], shards: usize, log: &mut Log) {
     for warning in config.warnings.iter().chain(&config.unsupported) {
         log.write(Module::Agent, Level::Warning, format_args!("{warning}"));
     }
@@ -168,112 +175,146 @@ fn announce(config: &Config, router_id: &str, places: &[SocketAddr], log: &mut L
     log.write(
         Module::Server,
         Level::Notice,
-        format_args!("Operational, 1 Threads Running (process ID {})", std::process::id()),
+        format_args!("Operational, {shards} Threads Running (process ID {})", std::process::id()),
     );
 }
 
-/// Until the shard's thread has ended: signals stop it, its reports are logged.
-async fn serve(shard: ShardHandle, reporter: Reporter) -> Result<(), ControlError> {
-    let ShardHandle { mailbox, thread, .. } = shard;
+/// Until the shards' threads have ended: signals stop them, their reports are logged.
+async fn serve(shards: Vec<ShardHandle>, reporter: Reporter) -> Result<(), ControlError> {
+    let mailboxes: Rc<[Arc<Mailbox>]> = shards.iter().map(|shard| shard.mailbox.clone()).collect();
+    let Some(reports) = mailboxes.first().map(|mailbox| mailbox.reports().clone()) else { return Ok(()) };
     let reporter = Rc::new(RefCell::new(reporter));
     let is_over = Rc::new(Cell::new(false));
-    let reports = tokio_uring::spawn(log_reports(mailbox.clone(), reporter.clone(), is_over.clone()));
-    let result = wait_for_end(&mailbox, thread, &reporter).await;
+    let reading = log_reports(reports.clone(), mailboxes.clone(), reporter.clone(), is_over.clone());
+    let reading = tokio_uring::spawn(reading);
+    let threads = shards.into_iter().map(|shard| shard.thread).collect();
+    let result = wait_for_end(&mailboxes, threads, &reporter).await;
     // The reader of reports may still be waiting for one: let it see that there is none to come.
     is_over.set(true);
-    ring(&mailbox);
-    let _ = reports.await;
+    reports.ring();
+    let _ = reading.await;
     reporter.borrow_mut().stopped(&result);
     result
 }
 
+type ShardThread = std::thread::JoinHandle<Result<(), ShardError>>;
+
+fn join(thread: ShardThread) -> Result<(), ShardError> {
+    thread.join().unwrap_or_else(|_| Err(ShardError::Thread(io::Error::other("the shard's thread panicked"))))
+}
+
 async fn wait_for_end(
-    mailbox: &Mailbox,
-    thread: std::thread::JoinHandle<Result<(), ShardError>>,
+    mailboxes: &[Arc<Mailbox>],
+    threads: Vec<ShardThread>,
     reporter: &RefCell<Reporter>,
 ) -> Result<(), ControlError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(ControlError::Runtime)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ControlError::Runtime)?;
     let mut quit = signal(SignalKind::quit()).map_err(ControlError::Runtime)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(ControlError::Runtime)?;
+    let mut counters = signal(SignalKind::user_defined1()).map_err(ControlError::Runtime)?;
     mask_signals(libc::SIG_UNBLOCK);
-    let mut ended = tokio::task::spawn_blocking(move || thread.join());
+    let mut ending = tokio::task::JoinSet::new();
+    for thread in threads {
+        ending.spawn_blocking(move || join(thread));
+    }
+    let mut result = Ok(());
     let mut is_stopping = false;
     loop {
         // None of these is an operation in the ring.
         let number = tokio::select! {
-            ended = &mut ended => {
-                return match ended {
-                    Ok(Ok(result)) => result.map_err(ControlError::Shard),
-                    _ => Err(ControlError::Shard(ShardError::Thread(io::Error::other("the shard's thread panicked")))),
-                };
+            ended = ending.join_next() => {
+                let Some(ended) = ended else { return result.map_err(ControlError::Shard) };
+                result = result.and(ended.unwrap_or_else(|error| Err(ShardError::Thread(error.into()))));
+                // One that ended by itself takes the others with it: they can't do its part.
+                None
             }
-            _ = terminate.recv() => libc::SIGTERM,
-            _ = interrupt.recv() => libc::SIGINT,
-            _ = quit.recv() => libc::SIGQUIT,
+            _ = terminate.recv() => Some(libc::SIGTERM),
+            _ = interrupt.recv() => Some(libc::SIGINT),
+            _ = quit.recv() => Some(libc::SIGQUIT),
             _ = hangup.recv() => {
                 reporter.borrow_mut().reopen_log();
                 continue;
             }
+            _ = counters.recv() => {
+                order_all(mailboxes, || Order::ReportCounters).await;
+                continue;
+            }
         };
-        if is_stopping {
-            // Asked twice: whoever waits has no patience left.
-            std::process::exit(128 + number);
+        if let Some(number) = number {
+            if is_stopping {
+                // Asked twice: whoever waits has no patience left.
+                std::process::exit(128 + number);
+            }
+            reporter.borrow_mut().stopping(number);
         }
-        is_stopping = true;
-        reporter.borrow_mut().stopping(number);
-        while mailbox.order(Order::Stop).is_err() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+        if !std::mem::replace(&mut is_stopping, true) {
+            order_all(mailboxes, || Order::Stop).await;
         }
     }
 }
 
-/// Takes reports whenever the bell rings, until the shard has stopped.
-async fn log_reports(mailbox: Arc<Mailbox>, reporter: Rc<RefCell<Reporter>>, is_over: Rc<Cell<bool>>) {
-    let bell = match mailbox.reports_bell().try_clone_to_owned() {
+/// Orders the same of every shard. One whose queue stays full has ended, or it will hear nothing any more.
+async fn order_all(mailboxes: &[Arc<Mailbox>], order: impl Fn() -> Order) {
+    let mut tries = ORDER_TRIES;
+    for mailbox in mailboxes {
+        while mailbox.order(order()).is_err() && tries > 0 {
+            tries -= 1;
+            tokio::time::sleep(ORDER_RETRY).await;
+        }
+    }
+}
+
+/// Takes reports whenever the bell rings, until the shards have stopped.
+async fn log_reports(
+    reports: Arc<Reports>,
+    mailboxes: Rc<[Arc<Mailbox>]>,
+    reporter: Rc<RefCell<Reporter>>,
+    is_over: Rc<Cell<bool>>,
+) {
+    let bell = match reports.bell().try_clone_to_owned() {
         Ok(bell) => tokio_uring::fs::File::from_std(std::fs::File::from(bell)),
         Err(error) => return reporter.borrow_mut().deaf(&error),
     };
     let mut buffer = vec![0u8; 8];
-    let mut events = EdgeOutbox::default();
+    let mut events: Vec<Events> = mailboxes.iter().map(|_| Events::default()).collect();
     while !is_over.get() {
         let (result, returned) = bell.read_at(buffer, 0).await;
         buffer = returned;
         if let Err(error) = result {
             return reporter.borrow_mut().deaf(&error);
         }
+        reports.heard();
         let mut taken = 0;
-        while let Some(report) = mailbox.poll_report() {
+        while let Some(report) = reports.poll() {
             taken += 1;
             if taken % REPORTS_AT_ONCE == 0 {
                 tokio::task::yield_now().await;
             }
             if let Report::ThresholdCrossed { address, edge } = &report {
-                events.raise(address.clone(), *edge);
-                publish(&mailbox, &mut events);
+                events.iter_mut().for_each(|events| events.raise(address.clone(), *edge));
+                publish(&mailboxes, &mut events);
             }
             reporter.borrow_mut().report(report);
         }
-        // What the shard's full queue didn't take.
-        while !events.is_empty() && !is_over.get() {
-            tokio::time::sleep(PUBLISH_RETRY).await;
-            publish(&mailbox, &mut events);
+        // What a shard's full queue didn't take.
+        while events.iter().any(|events| !events.is_empty()) && !is_over.get() {
+            tokio::time::sleep(ORDER_RETRY).await;
+            publish(&mailboxes, &mut events);
         }
     }
 }
 
-/// Has the shard tell its subscribers of edges.
-fn publish(mailbox: &Mailbox, events: &mut EdgeOutbox<Box<str>>) {
+/// Edges that a shard has yet to tell its subscribers of.
+type Events = EdgeOutbox<Box<str>>;
+
+/// Has every shard tell its subscribers of edges.
+fn publish(mailboxes: &[Arc<Mailbox>], events: &mut [Events]) {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let timestamp = since_1970.as_millis() as i64;
-    events.flush(|address, edge| {
-        mailbox.order(Order::Publish { address: address.clone(), edge: *edge, timestamp }).is_ok()
-    });
-}
-
-/// Rings the bell of reports from this side.
-fn ring(mailbox: &Mailbox) {
-    if let Ok(bell) = mailbox.reports_bell().as_fd().try_clone_to_owned() {
-        let _ = io::Write::write(&mut std::fs::File::from(bell), &1u64.to_ne_bytes());
+    for (mailbox, events) in mailboxes.iter().zip(events) {
+        events.flush(|address, edge| {
+            mailbox.order(Order::Publish { address: address.clone(), edge: *edge, timestamp }).is_ok()
+        });
     }
 }

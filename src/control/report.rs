@@ -1,4 +1,4 @@
-//! What a shard tells, in the words of the log. Tools match these lines: their beginnings are `qdrouterd`'s.
+//! What shards tell, in the words of the log. Tools match these lines: their beginnings are `qdrouterd`'s.
 
 use super::log::Log;
 use crate::dispatch;
@@ -85,8 +85,10 @@ impl Reporter {
             Report::Served(report) => self.served(report),
             Report::ThresholdCrossed { address, edge } => self.threshold(&address, &edge),
             Report::AcceptPaused { listener, errno } => self.accept_paused(listener, errno),
-            Report::Counters(counters) => self.line(Module::Server, Level::Debug, format_args!("{counters:?}")),
-            Report::Stopped => {}
+            Report::Counters { shard, counters } => {
+                self.line(Module::Server, Level::Info, format_args!("Shard {}: {counters:?}", shard.0))
+            }
+            Report::Stopped { .. } => {}
         }
     }
 
@@ -233,7 +235,7 @@ impl Reporter {
 
     /// Reports can't be heard any more: messages go on, the log doesn't.
     pub fn deaf(&mut self, error: &io::Error) {
-        self.line(Module::Error, Level::Error, format_args!("The shard's reports can't be read: {error}"));
+        self.line(Module::Error, Level::Error, format_args!("The shards' reports can't be read: {error}"));
     }
 }
 

@@ -208,9 +208,10 @@ impl<P> Post<P> {
         }) || self.is_over()
     }
 
-    /// At the stop: this shard has no connection any more, and sends none to others.
+    /// At the stop: this shard has nothing left that others must wait for. Not yet, while something waits for room.
     pub fn retire(&mut self) {
-        if !std::mem::replace(&mut self.is_retired, true) {
+        let is_empty = self.waiting.iter().all(VecDeque::is_empty);
+        if is_empty && !std::mem::replace(&mut self.is_retired, true) {
             self.lanes.retired.fetch_add(1, Ordering::SeqCst);
             // Whoever sleeps looks again.
             self.sent_to.fill(true);

@@ -4,7 +4,7 @@
 //! echo in the tests) makes output of input and knows nothing of rings.
 
 use crate::engine::Transmit;
-use crate::ids::ConnectionId;
+use crate::ids::{ConnectionId, ShardId};
 use crate::payload::Range;
 use crate::shard::mailbox::Order;
 use crate::shard::Listener;
@@ -13,6 +13,11 @@ use crate::time::Time;
 use std::net::SocketAddr;
 
 pub trait Application {
+    /// What it tells itself on other shards.
+    type Parcel: Send;
+    /// A connection on its way to another shard.
+    type Moved: Send;
+
     /// A connection was accepted. Its id stays until `closed`.
     fn accepted(&mut self, id: ConnectionId, listener: &Listener, peer: Option<SocketAddr>, now: Time);
 
@@ -33,6 +38,22 @@ pub trait Application {
     /// All that completed since the last turn was told. Do what follows from it and put each connection that may have
     /// output, an end or another time-out into `touched` (more than once does no harm).
     fn run(&mut self, now: Time, touched: &mut Vec<ConnectionId>);
+
+    /// What it has for itself on other shards goes to `push`, which gives it back where there is no room now.
+    fn flush_parcels(&mut self, push: impl FnMut(ShardId, Self::Parcel) -> Result<(), Self::Parcel>);
+
+    /// Something of its own came from another shard.
+    fn handle_parcel(&mut self, from: ShardId, parcel: Self::Parcel, now: Time);
+
+    /// A connection that should live on another shard. From now on it is told of nothing but `received` and `transmitted`, until
+    /// `take` or `closed`.
+    fn poll_move(&mut self) -> Option<(ConnectionId, ShardId)>;
+
+    /// Takes a connection out that is to move. None: it stays after all.
+    fn take(&mut self, id: ConnectionId, now: Time) -> Option<Self::Moved>;
+
+    /// A connection came from another shard. Its id stays until `closed`, or until it moves again.
+    fn adopt(&mut self, id: ConnectionId, moved: Self::Moved, now: Time);
 
     /// When to call `run` though nothing happens.
     fn next_timeout(&mut self) -> Option<Time>;

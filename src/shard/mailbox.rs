@@ -1,10 +1,12 @@
 //! What control and a shard say to each other: orders one way, reports the other.
 //!
-//! Two bounded lock-free queues with an eventfd each. Orders are never lost: a full queue gives the order back.
+//! Bounded lock-free queues with an eventfd each: orders for each shard, and one of reports for all of them, so that what two
+//! shards tell of a connection that moved comes in its order. Orders are never lost: a full queue gives the order back.
 //! A report that finds its queue full is dropped and counted; nothing that must not be lost is a report only (that
 //! a shard stopped is also its thread's result).
 
 use crate::dispatch;
+use crate::ids::ShardId;
 use crate::routing;
 use crate::shard::Listener;
 use crate::telemetry::Counters;
@@ -60,21 +62,31 @@ pub enum Report {
         listener: u32,
         errno: i32,
     },
-    Counters(Box<Counters>),
-    Stopped,
+    Counters {
+        shard: ShardId,
+        counters: Box<Counters>,
+    },
+    Stopped {
+        shard: ShardId,
+    },
 }
 
-/// The two queues, shared by both sides.
+/// What all shards report.
+pub struct Reports {
+    queue: ArrayQueue<Report>,
+    /// Rung when reports or pages were put in.
+    bell: OwnedFd,
+    /// Whether the bell was rung and not yet heard.
+    rung: AtomicBool,
+}
+
+/// One shard's queues, shared by both sides.
 pub struct Mailbox {
     orders: ArrayQueue<Order>,
-    reports: ArrayQueue<Report>,
-    pages: ArrayQueue<dispatch::Page>,
     /// Rung when orders were put in; the shard reads it in its ring.
     orders_bell: OwnedFd,
-    /// Rung when reports or pages were put in.
-    reports_bell: OwnedFd,
-    /// Whether the reports' bell was rung and not yet heard.
-    reports_rung: AtomicBool,
+    pages: ArrayQueue<dispatch::Page>,
+    reports: Arc<Reports>,
 }
 
 fn eventfd() -> io::Result<OwnedFd> {
@@ -93,15 +105,43 @@ fn ring_bell(bell: &OwnedFd) {
     unsafe { libc::write(bell.as_raw_fd(), one.as_ptr().cast(), one.len()) };
 }
 
+impl Reports {
+    pub fn new() -> io::Result<Arc<Reports>> {
+        let (queue, bell) = (ArrayQueue::new(REPORTS_MAX), eventfd()?);
+        Ok(Arc::new(Reports { queue, bell, rung: AtomicBool::new(false) }))
+    }
+
+    /// Becomes readable (eight bytes, a counter) when there are reports or pages. Blocking: read it in a ring or a poll. Then
+    /// say `heard`, then take all there are.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// What is put in from now on rings again.
+    pub fn heard(&self) {
+        self.rung.store(false, Ordering::SeqCst);
+    }
+
+    pub fn poll(&self) -> Option<Report> {
+        self.queue.pop()
+    }
+
+    /// Rings the bell, unless that was done and not yet heard.
+    pub fn ring(&self) {
+        if !self.rung.swap(true, Ordering::SeqCst) {
+            ring_bell(&self.bell);
+        }
+    }
+}
+
 impl Mailbox {
-    pub fn new() -> io::Result<Arc<Mailbox>> {
+    /// `reports`: the one queue of all shards.
+    pub fn new(reports: Arc<Reports>) -> io::Result<Arc<Mailbox>> {
         Ok(Arc::new(Mailbox {
             orders: ArrayQueue::new(ORDERS_MAX),
-            reports: ArrayQueue::new(REPORTS_MAX),
-            pages: ArrayQueue::new(PAGES_MAX),
             orders_bell: eventfd()?,
-            reports_bell: eventfd()?,
-            reports_rung: AtomicBool::new(false),
+            pages: ArrayQueue::new(PAGES_MAX),
+            reports,
         }))
     }
 
@@ -112,25 +152,14 @@ impl Mailbox {
         result
     }
 
-    /// Control's side: the next report. Read `reports_bell` first, then take all there are.
-    pub fn poll_report(&self) -> Option<Report> {
-        if let Some(report) = self.reports.pop() {
-            return Some(report);
-        }
-        // Empty: the next report rings again. One may have come between: look once more.
-        self.reports_rung.store(false, Ordering::SeqCst);
-        self.reports.pop()
-    }
-
-    /// Control's side: the answer to the oldest order for a page. To be looked at before the reports, whose being empty
-    /// lets the bell be rung again.
+    /// Control's side: the answer to the oldest order for a page.
     pub fn poll_page(&self) -> Option<dispatch::Page> {
         self.pages.pop()
     }
 
-    /// Becomes readable (eight bytes, a counter) when there are reports. Blocking: read it in a ring or a poll.
-    pub fn reports_bell(&self) -> BorrowedFd<'_> {
-        self.reports_bell.as_fd()
+    /// What this shard and the others report.
+    pub fn reports(&self) -> &Arc<Reports> {
+        &self.reports
     }
 
     /// The shard's side.
@@ -144,8 +173,8 @@ impl Mailbox {
 
     /// The shard's side: false when the queue is full and the report is lost.
     pub(super) fn report(&self, report: Report) -> bool {
-        let taken = self.reports.push(report).is_ok();
-        self.ring_reports();
+        let taken = self.reports.queue.push(report).is_ok();
+        self.reports.ring();
         taken
     }
 
@@ -153,13 +182,7 @@ impl Mailbox {
     pub(super) fn answer(&self, page: dispatch::Page) {
         let taken = self.pages.push(page).is_ok();
         debug_assert!(taken, "more pages were asked for than there is room for");
-        self.ring_reports();
-    }
-
-    fn ring_reports(&self) {
-        if !self.reports_rung.swap(true, Ordering::SeqCst) {
-            ring_bell(&self.reports_bell);
-        }
+        self.reports.ring();
     }
 }
 
@@ -169,12 +192,14 @@ mod tests {
 
     #[test]
     fn a_full_queue_loses_reports_and_keeps_orders() {
-        let mailbox = Mailbox::new().unwrap();
+        let reports = Reports::new().unwrap();
+        let mailbox = Mailbox::new(reports.clone()).unwrap();
+        let stopped = || Report::Stopped { shard: ShardId(0) };
         for _ in 0..REPORTS_MAX {
-            assert!(mailbox.report(Report::Stopped));
+            assert!(mailbox.report(stopped()));
         }
-        assert!(!mailbox.report(Report::Stopped));
-        assert_eq!(std::iter::from_fn(|| mailbox.poll_report()).count(), REPORTS_MAX);
+        assert!(!mailbox.report(stopped()));
+        assert_eq!(std::iter::from_fn(|| reports.poll()).count(), REPORTS_MAX);
         for _ in 0..ORDERS_MAX {
             assert!(mailbox.order(Order::SetTrace(true)).is_ok());
         }

@@ -1,22 +1,26 @@
 //! One io_uring, made and used on one thread.
 //!
-//! Owns: the set-up with its flags, entering the kernel, and what an operation's `user_data` says.
+//! Owns: the set-up with its flags, entering the kernel, what an operation's `user_data` says, and ringing another ring.
 //! Doesn't: know what an operation is for beyond its [`Operation`] kind.
 //!
-//! Invariant: every operation pushed here completes exactly once (nothing multishot), so that its owner can count.
+//! Invariant: every operation pushed here completes exactly once (nothing multishot), so that its owner can count; but for the
+//! ringing of doorbells, which nobody counts.
 
 use crate::arena::SlabId;
-use crate::ids::ConnectionId;
-use io_uring::{squeue, types, IoUring};
+use crate::ids::{ConnectionId, ShardId};
+use io_uring::{opcode, squeue, types, IoUring};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Submission entries: two for each connection that one turn touches, before the kernel is entered early.
 const SUBMISSIONS: u32 = 1024;
 /// Completion entries: what may complete between two turns; more overflow into the kernel's list (FEAT_NODROP).
 const COMPLETIONS: u32 = 8192;
+/// IORING_ENTER_GETEVENTS: completions that wait for this thread are made.
+const ENTER_GETEVENTS: u32 = 1;
 
 /// Why a shard has no ring.
 #[derive(Debug)]
@@ -72,6 +76,10 @@ pub enum Operation {
     Wake,
     /// A cancellation's own completion; what was cancelled has one as well.
     Cancel,
+    /// Another shard has put something into its lane: a message from its ring, not an operation of this one.
+    Doorbell,
+    /// Ringing that shard's doorbell. It completes only where it failed.
+    Ring(ShardId),
 }
 
 const KIND_RECEIVE: u64 = 1;
@@ -79,6 +87,8 @@ const KIND_SEND: u64 = 2;
 const KIND_ACCEPT: u64 = 3;
 const KIND_WAKE: u64 = 4;
 const KIND_CANCEL: u64 = 5;
+const KIND_DOORBELL: u64 = 6;
+const KIND_RING: u64 = 7;
 /// Above any number of descriptors that a process can have in earnest; the shard takes no connection beyond.
 pub const INDEX_MAX: u32 = (1 << 28) - 1;
 
@@ -94,6 +104,8 @@ impl Operation {
             Operation::Accept(listener) => KIND_ACCEPT << 60 | u64::from(listener & INDEX_MAX) << 32,
             Operation::Wake => KIND_WAKE << 60,
             Operation::Cancel => KIND_CANCEL << 60,
+            Operation::Doorbell => KIND_DOORBELL << 60,
+            Operation::Ring(shard) => KIND_RING << 60 | u64::from(shard.0) << 32,
         }
     }
 
@@ -108,6 +120,8 @@ impl Operation {
             KIND_ACCEPT => Some(Operation::Accept(index)),
             KIND_WAKE => Some(Operation::Wake),
             KIND_CANCEL => Some(Operation::Cancel),
+            KIND_DOORBELL => Some(Operation::Doorbell),
+            KIND_RING => Some(Operation::Ring(ShardId(index as u16))),
             _ => None,
         }
     }
@@ -159,6 +173,22 @@ impl Ring {
 
     pub(super) fn inner(&self) -> &IoUring {
         &self.ring
+    }
+
+    /// What other rings ring this one by, as long as it is kept: also when this ring is gone.
+    pub fn doorbell(&self) -> io::Result<OwnedFd> {
+        // SAFETY: the ring's descriptor, open as long as the ring is.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned()
+    }
+
+    /// Rings another shard's doorbell with the next enter.
+    pub fn ring(&mut self, doorbell: &OwnedFd, shard: ShardId) {
+        let entry = opcode::MsgRingData::new(types::Fd(doorbell.as_raw_fd()), 0, Operation::Doorbell.user_data(), None)
+            .build()
+            .flags(squeue::Flags::SKIP_SUCCESS)
+            .user_data(Operation::Ring(shard).user_data());
+        // SAFETY: it points to nothing.
+        unsafe { self.push(entry) };
     }
 
     /// Queues an operation; it starts with the next enter.
@@ -214,14 +244,18 @@ impl Ring {
 
     fn enter(&mut self, args: &types::SubmitArgs<'_, '_>) -> io::Result<()> {
         self.enters += 1;
-        match self.ring.submitter().submit_with_args(1, args) {
-            Ok(_) => Ok(()),
-            Err(error) => match error.raw_os_error() {
-                // Time passed, a signal came, or completions must be drained first: all normal.
-                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
-                _ => Err(error),
-            },
+        entered(self.ring.submitter().submit_with_args(1, args))
+    }
+
+    /// Submits what was queued and looks at what has completed, without sleeping.
+    pub fn submit_and_look(&mut self) -> io::Result<()> {
+        if !self.backlog.is_empty() {
+            self.drain_backlog();
         }
+        self.enters += 1;
+        let submissions = self.ring.submission().len() as u32;
+        // SAFETY: as many as there are; without an argument.
+        entered(unsafe { self.ring.submitter().enter::<libc::sigset_t>(submissions, 0, ENTER_GETEVENTS, None) })
     }
 
     /// Copies out what has completed. `into` is empty before.
@@ -236,6 +270,17 @@ impl Ring {
     }
 }
 
+/// Time passed, a signal came, or completions must be drained first: all normal.
+fn entered(result: io::Result<usize>) -> io::Result<()> {
+    match result {
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+            _ => Err(error),
+        },
+        Ok(_) => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,9 +288,15 @@ mod tests {
     #[test]
     fn operations_survive_their_packing() {
         let id = ConnectionId { index: INDEX_MAX - 3, generation: u32::MAX };
-        for operation in
-            [Operation::Receive(id), Operation::Send(id), Operation::Accept(7), Operation::Wake, Operation::Cancel]
-        {
+        for operation in [
+            Operation::Receive(id),
+            Operation::Send(id),
+            Operation::Accept(7),
+            Operation::Wake,
+            Operation::Cancel,
+            Operation::Doorbell,
+            Operation::Ring(ShardId(u16::MAX)),
+        ] {
             assert_eq!(Operation::from_user_data(operation.user_data()), Some(operation));
         }
         assert_eq!(Operation::from_user_data(0), None);

@@ -3,9 +3,10 @@
 use super::application::Application;
 use super::mailbox::{Mailbox, Order, Report};
 use super::Listener;
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Dispatch, Moved};
 use crate::engine::Transmit;
-use crate::ids::ConnectionId;
+use crate::ids::{ConnectionId, ShardId};
+use crate::mesh::Parcel;
 use crate::payload::Range;
 use crate::telemetry::Counters;
 use crate::time::Time;
@@ -49,6 +50,9 @@ impl Serve {
 }
 
 impl Application for Serve {
+    type Parcel = Parcel;
+    type Moved = Moved;
+
     fn accepted(&mut self, id: ConnectionId, listener: &Listener, peer: Option<SocketAddr>, now: Time) {
         let connection = self.dispatch.accepted(id, &listener.engine, listener.link_capacity, now);
         self.report(Report::ConnectionAccepted { connection, listener: listener.number, peer });
@@ -82,6 +86,27 @@ impl Application for Serve {
         self.now = now;
         self.dispatch.run(now, touched);
         self.pass_reports();
+    }
+
+    fn flush_parcels(&mut self, push: impl FnMut(ShardId, Parcel) -> Result<(), Parcel>) {
+        self.dispatch.flush_parcels(push);
+    }
+
+    fn handle_parcel(&mut self, from: ShardId, parcel: Parcel, now: Time) {
+        self.dispatch.handle_parcel(from, parcel, now);
+    }
+
+    #[inline]
+    fn poll_move(&mut self) -> Option<(ConnectionId, ShardId)> {
+        self.dispatch.poll_move()
+    }
+
+    fn take(&mut self, id: ConnectionId, now: Time) -> Option<Moved> {
+        self.dispatch.take(id, now)
+    }
+
+    fn adopt(&mut self, id: ConnectionId, moved: Moved, now: Time) {
+        self.dispatch.adopt(id, moved, now);
     }
 
     fn next_timeout(&mut self) -> Option<Time> {

@@ -5,13 +5,16 @@
 //! cancelled → the last completion came: the descriptor is closed, the slot freed. A broken or timed-out
 //! connection goes to `Ending` directly.
 //!
+//! On its way to another shard an open one is `moving`: receive and send in flight are cancelled, what they brought and what is
+//! left of them is kept, and at the last completion it leaves as [`Travelling`].
+//!
 //! Why linger: closing a socket with unread bytes sends a reset, which may overtake our last frames at the peer.
 //! Why shut before cancel and close: `close` alone leaves an armed receive holding the socket, and sends no FIN.
 
 use super::ring::{Operation, Ring};
 use super::timers;
 use crate::engine::Transmit;
-use crate::ids::ConnectionId;
+use crate::ids::{ConnectionId, ShardId};
 use crate::shard::buffers::BUFFER_GROUP;
 use crate::time::Time;
 use io_uring::{opcode, squeue, types};
@@ -38,7 +41,13 @@ pub struct Stream {
     emptied: bool,
     /// The peer's side has ended (or receiving failed): no receive is armed again.
     pub input_over: bool,
+    /// Found broken while it was moving.
+    pub broken: bool,
+    /// The shard that it is on its way to.
+    pub moving: Option<ShardId>,
     sending: Option<Sending>,
+    /// What a send that was cancelled left: to be sent before anything else.
+    unsent: Vec<u8>,
     pub timer: timers::Entry,
     /// When lingering, or an end that waits for its last output, is over.
     pub deadline: Option<Time>,
@@ -52,6 +61,19 @@ struct Sending {
     total: usize,
     sent: usize,
     message: Option<Box<Message>>,
+}
+
+impl Sending {
+    /// A copy of what wasn't sent.
+    fn rest(&self) -> Vec<u8> {
+        let mut rest = Vec::with_capacity(self.total - self.sent);
+        let mut skip = self.sent;
+        for slice in self.transmit.slices() {
+            rest.extend_from_slice(&slice[skip.min(slice.len())..]);
+            skip = skip.saturating_sub(slice.len());
+        }
+        rest
+    }
 }
 
 /// What a SENDMSG points to: boxed, so that it stays in place; pooled, so that no send allocates.
@@ -86,6 +108,16 @@ impl Message {
     }
 }
 
+/// A connection's socket between two shards, and what lives behind it.
+pub struct Travelling<M> {
+    fd: OwnedFd,
+    emptied: bool,
+    input_over: bool,
+    broken: bool,
+    unsent: Vec<u8>,
+    pub moved: M,
+}
+
 /// What a send's completion means.
 pub enum SendOutcome {
     /// The rest is in flight again.
@@ -105,11 +137,43 @@ impl Stream {
             receiving: false,
             emptied: true,
             input_over: false,
+            broken: false,
+            moving: None,
             sending: None,
+            unsent: Vec::new(),
             timer: None,
             deadline: None,
             listed: false,
         }
+    }
+
+    /// Begins to move: nothing new is put in flight, and what is comes back soon.
+    pub fn depart(&mut self, to: ShardId, ring: &mut Ring) {
+        self.moving = Some(to);
+        self.cancel_all(ring);
+    }
+
+    /// Leaves, with what lives behind it. Nothing is in flight.
+    pub fn travel<M>(self, moved: M) -> Travelling<M> {
+        debug_assert!(self.is_idle() && self.phase == Phase::Open);
+        let Stream { fd, emptied, input_over, broken, unsent, .. } = self;
+        Travelling { fd, emptied, input_over, broken, unsent, moved }
+    }
+
+    /// Arrives at its new shard.
+    pub fn arrive<M>(travelling: Travelling<M>) -> (Stream, M) {
+        let Travelling { fd, emptied, input_over, broken, unsent, moved } = travelling;
+        (Stream { emptied, input_over, broken, unsent, ..Stream::new(fd) }, moved)
+    }
+
+    /// What a cancelled send left, as a send of its own.
+    pub fn take_unsent(&mut self) -> Option<Transmit> {
+        if self.unsent.is_empty() {
+            return None;
+        }
+        let mut transmit = Transmit::default();
+        transmit.bytes = std::mem::take(&mut self.unsent);
+        Some(transmit)
     }
 
     #[inline]
@@ -130,7 +194,7 @@ impl Stream {
     /// Whether a receive could be armed.
     #[inline]
     pub fn wants_receive(&self) -> bool {
-        !self.receiving && !self.input_over && self.phase != Phase::Ending
+        !self.receiving && !self.input_over && self.phase != Phase::Ending && self.moving.is_none()
     }
 
     #[inline]
@@ -193,12 +257,17 @@ impl Stream {
         if result >= 0 {
             sending.sent += result as usize;
         }
-        let again = result > 0 || matches!(-result, libc::EINTR | libc::EAGAIN);
-        if sending.sent < sending.total && again && self.phase == Phase::Open {
-            self.push_send(ring);
-            return SendOutcome::Short;
+        // An open connection's is cancelled for a move, and for nothing else.
+        let again = result > 0 || matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECANCELED);
+        let mut failed = sending.sent < sending.total;
+        if failed && again && self.phase == Phase::Open {
+            if self.moving.is_none() {
+                self.push_send(ring);
+                return SendOutcome::Short;
+            }
+            self.unsent = sending.rest();
+            failed = false;
         }
-        let failed = sending.sent < sending.total;
         match self.sending.take() {
             Some(Sending { transmit, message, .. }) => SendOutcome::Done { transmit, message, failed },
             None => SendOutcome::None,
@@ -220,6 +289,10 @@ impl Stream {
         self.phase = Phase::Ending;
         // SAFETY: no pointers.
         unsafe { libc::shutdown(self.raw(), libc::SHUT_RDWR) };
+        self.cancel_all(ring);
+    }
+
+    fn cancel_all(&self, ring: &mut Ring) {
         if self.receiving {
             self.cancel(Operation::Receive(self.id), ring);
         }
@@ -228,7 +301,7 @@ impl Stream {
         }
     }
 
-    fn cancel(&mut self, operation: Operation, ring: &mut Ring) {
+    fn cancel(&self, operation: Operation, ring: &mut Ring) {
         let entry = opcode::AsyncCancel::new(operation.user_data()).build().user_data(Operation::Cancel.user_data());
         // SAFETY: it points to nothing.
         unsafe { ring.push(entry) };

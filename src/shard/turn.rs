@@ -5,16 +5,18 @@ use super::application::Application;
 use super::buffers::ReceiveBuffers;
 use super::mailbox::{Mailbox, Order, Report};
 use super::ring::{Completion, Operation, Ring, RingError, INDEX_MAX};
-use super::stream::{Message, Phase, SendOutcome, Stream};
+use super::stream::{Message, Phase, SendOutcome, Stream, Travelling};
 use super::timers::{Timer, Timers};
 use super::{Listener, ShardError};
 use crate::arena::Arena;
-use crate::ids::ConnectionId;
+use crate::ids::{ConnectionId, ShardId};
+use crate::mesh::{Lanes, Post};
 use crate::payload::Pool;
 use crate::telemetry::Counters;
 use crate::time::Time;
 use io_uring::{cqueue, opcode, types};
 use slab::Slab;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -35,8 +37,30 @@ enum Stop {
     Draining(Time),
 }
 
-pub struct Turn<A> {
+/// What travels from shard to shard.
+pub enum Crossing<P, M> {
+    Parcel(P),
+    Connection(Box<Travelling<M>>),
+}
+
+/// The lanes of shards that serve with `A`.
+pub type LanesOf<A> = Lanes<Crossing<<A as Application>::Parcel, <A as Application>::Moved>>;
+
+/// Where a turn is among the shards.
+pub struct Place<A: Application> {
+    pub shard: ShardId,
+    pub lanes: Arc<LanesOf<A>>,
+    pub mailbox: Arc<Mailbox>,
+    /// What all shards count their time from.
+    pub origin: Instant,
+}
+
+pub struct Turn<A: Application> {
     pub application: A,
+    shard: ShardId,
+    post: Post<Crossing<A::Parcel, A::Moved>>,
+    /// What the other shards are rung by, by their numbers.
+    doorbells: Arc<[OwnedFd]>,
     ring: Ring,
     buffers: ReceiveBuffers,
     streams: Arena<ConnectionId, Stream>,
@@ -49,6 +73,8 @@ pub struct Turn<A> {
     touched: Vec<ConnectionId>,
     completions: Vec<Completion>,
     messages: Vec<Box<Message>>,
+    /// A send was started in this turn: it completes at once, as a rule.
+    has_sent: bool,
     mailbox: Arc<Mailbox>,
     /// Where the read of the orders' bell lands: boxed, so that it stays in place.
     bell: Box<u64>,
@@ -62,16 +88,15 @@ pub struct Turn<A> {
 
 impl<A: Application> Turn<A> {
     /// To be called on the shard's thread. `pool`: where received bytes land.
-    pub fn new(
-        application: A,
-        pool: Pool,
-        mailbox: Arc<Mailbox>,
-        stop_deadline: Duration,
-    ) -> Result<Turn<A>, RingError> {
+    pub fn new(application: A, pool: Pool, place: Place<A>, stop_deadline: Duration) -> Result<Turn<A>, RingError> {
+        let Place { shard, lanes, mailbox, origin } = place;
         let ring = Ring::new()?;
         let buffers = ReceiveBuffers::new(&ring, pool)?;
         let mut turn = Turn {
             application,
+            shard,
+            post: Post::new(lanes, shard),
+            doorbells: Arc::new([]),
             ring,
             buffers,
             streams: Arena::new(),
@@ -82,17 +107,28 @@ impl<A: Application> Turn<A> {
             touched: Vec::with_capacity(1024),
             completions: Vec::with_capacity(8192),
             messages: Vec::new(),
+            has_sent: false,
             mailbox,
             bell: Box::new(0),
             bell_in_flight: false,
-            origin: Instant::now(),
-            now: Time::ZERO,
+            origin,
+            now: Time(origin.elapsed().as_nanos() as u64),
             stop: Stop::No,
             stop_deadline,
             counters: Counters::default(),
         };
         turn.arm_bell();
         Ok(turn)
+    }
+
+    /// What other shards ring this one by.
+    pub fn doorbell(&self) -> Result<OwnedFd, RingError> {
+        self.ring.doorbell().map_err(|error| RingError::Other("a shard's doorbell can't be made", error))
+    }
+
+    /// Once all shards have their rings, before `run`.
+    pub fn meet(&mut self, doorbells: Arc<[OwnedFd]>) {
+        self.doorbells = doorbells;
     }
 
     pub fn add_listener(&mut self, listener: Listener) {
@@ -105,13 +141,33 @@ impl<A: Application> Turn<A> {
     /// drop it.
     pub fn run(&mut self) -> Result<(), ShardError> {
         while !self.is_over()? {
-            let timeout = self.sleep_limit();
-            self.ring.submit_and_wait(timeout).map_err(ShardError::Enter)?;
+            self.sleep().map_err(ShardError::Enter)?;
             self.turn();
         }
+        if self.post.has_peers() {
+            // The last one to be done tells those that wait for it.
+            self.ring_doorbells();
+            self.ring.submit_and_look().map_err(ShardError::Enter)?;
+        }
         self.buffers.unregister(&self.ring);
-        self.report(Report::Stopped);
+        self.report(Report::Stopped { shard: self.shard });
         Ok(())
+    }
+
+    /// Submits what the turn made, and sleeps until something happens.
+    fn sleep(&mut self) -> io::Result<()> {
+        let timeout = self.sleep_limit();
+        if !self.post.has_peers() || matches!(self.stop, Stop::Draining(_)) {
+            return self.ring.submit_and_wait(timeout);
+        }
+        self.ring_doorbells();
+        // Sends complete at once, as a rule: no use in having the others wake a shard that won't sleep.
+        if std::mem::take(&mut self.has_sent) || timeout == Some(Duration::ZERO) || !self.post.arm() {
+            return self.ring.submit_and_look();
+        }
+        let result = self.ring.submit_and_wait(timeout);
+        self.post.disarm();
+        result
     }
 
     fn turn(&mut self) {
@@ -126,7 +182,7 @@ impl<A: Application> Turn<A> {
         self.completions = completions;
 
         self.expire();
-        // (Lanes from other shards are drained here.)
+        self.receive_crossings();
         self.settle();
         self.arm_receives();
     }
@@ -136,6 +192,8 @@ impl<A: Application> Turn<A> {
     fn settle(&mut self) {
         loop {
             self.application.run(self.now, &mut self.touched);
+            self.begin_moves();
+            self.send_parcels();
             while let Some(id) = self.touched.pop() {
                 self.list(id);
             }
@@ -146,7 +204,8 @@ impl<A: Application> Turn<A> {
             for id in flushing.drain(..) {
                 self.flush(id);
             }
-            // What `flush` listed meanwhile is nothing: it lists none.
+            // What was listed meanwhile (a connection that stays after all) has its turn in the next round.
+            flushing.append(&mut self.flushing);
             self.flushing = flushing;
         }
     }
@@ -171,7 +230,9 @@ impl<A: Application> Turn<A> {
             Some(Operation::Send(id)) => self.complete_send(id, completion.result),
             Some(Operation::Accept(listener)) => self.complete_accept(listener, completion.result),
             Some(Operation::Wake) => self.complete_bell(),
-            Some(Operation::Cancel) | None => {}
+            Some(Operation::Ring(shard)) => self.ring_again(shard, completion.result),
+            // Lanes are looked at in each turn.
+            Some(Operation::Doorbell | Operation::Cancel) | None => {}
         }
     }
 
@@ -194,18 +255,14 @@ impl<A: Application> Turn<A> {
                 self.buffers.exhausted();
             }
             error if error == -libc::EINTR || error == -libc::EAGAIN => {}
+            // An open connection's is cancelled for a move, and for nothing else.
+            error if error == -libc::ECANCELED && phase == Phase::Open => {}
             result => {
                 // 0: the peer's end. Below: a reset or the like, or our own cancel.
                 stream.input_over = true;
+                stream.broken |= result < 0;
                 match phase {
-                    Phase::Open => {
-                        self.application.end_of_stream(id, self.now);
-                        if result < 0 {
-                            self.end(id);
-                        } else {
-                            self.limit(id);
-                        }
-                    }
+                    Phase::Open => self.end_input(id),
                     Phase::Lingering => self.end(id),
                     Phase::Ending => {}
                 }
@@ -213,6 +270,21 @@ impl<A: Application> Turn<A> {
         }
         self.list(id);
         self.reap(id);
+    }
+
+    /// The peer of an open connection sends no more, or it is broken. Where the connection moves, its next shard says so:
+    /// what came before is still to be acted on there.
+    fn end_input(&mut self, id: ConnectionId) {
+        self.begin_moves();
+        let Some(stream) = self.streams.get(id).filter(|stream| stream.moving.is_none()) else { return };
+        let broken = stream.broken;
+        self.application.end_of_stream(id, self.now);
+        if broken {
+            // The peer takes nothing any more.
+            self.end(id);
+        } else {
+            self.limit(id);
+        }
     }
 
     fn complete_send(&mut self, id: ConnectionId, result: i32) {
@@ -231,9 +303,9 @@ impl<A: Application> Turn<A> {
                 }
                 self.application.transmitted(transmit);
                 if failed && stream.phase == Phase::Open {
-                    // The peer takes nothing any more. What it still sends would come to nothing.
-                    self.application.end_of_stream(id, self.now);
-                    self.end(id);
+                    // What the peer still sends would come to nothing.
+                    stream.broken = true;
+                    self.end_input(id);
                 }
             }
         }
@@ -267,14 +339,19 @@ impl<A: Application> Turn<A> {
         if self.streams.len() >= INDEX_MAX as usize {
             return;
         }
-        let id = self.streams.insert(Stream::new(fd));
-        if let Some(stream) = self.streams.get_mut(id) {
-            stream.id = id;
-        }
+        let id = self.insert(Stream::new(fd));
         self.counters.connections_opened += 1;
         let listener = &self.listeners[listener as usize].listener;
         self.application.accepted(id, listener, peer, self.now);
         self.list(id);
+    }
+
+    fn insert(&mut self, stream: Stream) -> ConnectionId {
+        let id = self.streams.insert(stream);
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.id = id;
+        }
+        id
     }
 
     fn complete_bell(&mut self) {
@@ -285,9 +362,8 @@ impl<A: Application> Turn<A> {
                 Order::RemoveListener { number } => self.remove_listener(number),
                 Order::ReportCounters => {
                     let mut counters = Box::new(self.counters);
-                    counters.enters = self.ring.enters;
-                    self.application.count(&mut counters);
-                    self.report(Report::Counters(counters));
+                    self.count(&mut counters);
+                    self.report(Report::Counters { shard: self.shard, counters });
                 }
                 Order::Stop => self.begin_stop(),
                 Order::SetTrace(_) | Order::SetConnectionTrace { .. } | Order::Publish { .. } | Order::Page { .. } => {
@@ -298,6 +374,18 @@ impl<A: Application> Turn<A> {
         if !matches!(self.stop, Stop::Draining(_)) {
             self.arm_bell();
         }
+    }
+
+    /// Adds what is counted elsewhere.
+    pub fn count(&self, counters: &mut Counters) {
+        let traffic = self.post.traffic;
+        counters.enters = self.ring.enters;
+        counters.parcels_in = traffic.parcels_in;
+        counters.parcels_out = traffic.parcels_out;
+        counters.lanes_full = traffic.lanes_full;
+        counters.doorbells = traffic.doorbells;
+        counters.sleeps = traffic.sleeps;
+        self.application.count(counters);
     }
 
     fn arm_bell(&mut self) {
@@ -315,6 +403,98 @@ impl<A: Application> Turn<A> {
         }
     }
 
+    // ── other shards ──
+
+    fn receive_crossings(&mut self) {
+        while let Some((from, crossing)) = self.post.receive() {
+            match crossing {
+                Crossing::Parcel(parcel) => self.application.handle_parcel(from, parcel, self.now),
+                Crossing::Connection(travelling) => self.arrive(*travelling),
+            }
+        }
+    }
+
+    fn send_parcels(&mut self) {
+        if !self.post.has_peers() {
+            return;
+        }
+        self.post.move_on();
+        let post = &mut self.post;
+        self.application.flush_parcels(|to, parcel| {
+            post.offer(to, Crossing::Parcel(parcel)).map_err(|crossing| match crossing {
+                Crossing::Parcel(parcel) => parcel,
+                Crossing::Connection(_) => unreachable!("a lane gives back what it was offered"),
+            })
+        });
+        self.ring_doorbells();
+    }
+
+    fn ring_doorbells(&mut self) {
+        let (ring, doorbells) = (&mut self.ring, &self.doorbells);
+        self.post.settle(|shard| {
+            if let Some(doorbell) = doorbells.get(usize::from(shard.0)) {
+                ring.ring(doorbell, shard);
+            }
+        });
+    }
+
+    /// Ringing failed: for want of memory or room for now, or because that shard's thread has ended.
+    #[cold]
+    fn ring_again(&mut self, shard: ShardId, result: i32) {
+        if matches!(-result, libc::EAGAIN | libc::ENOMEM | libc::EOVERFLOW | libc::EBUSY | libc::EINTR) {
+            if let Some(doorbell) = self.doorbells.get(usize::from(shard.0)) {
+                self.ring.ring(doorbell, shard);
+            }
+        }
+    }
+
+    /// Connections that should live elsewhere begin to move: what is in flight of them comes back first.
+    #[inline]
+    fn begin_moves(&mut self) {
+        while let Some((id, to)) = self.application.poll_move() {
+            let Some(stream) = self.streams.get_mut(id) else { continue };
+            if stream.phase == Phase::Open {
+                stream.depart(to, &mut self.ring);
+                self.list(id);
+            }
+        }
+    }
+
+    /// Nothing of a moving connection is in flight any more.
+    fn leave(&mut self, id: ConnectionId, to: ShardId) {
+        let Some(moved) = self.application.take(id, self.now) else { return self.stay(id) };
+        let Some(stream) = self.streams.remove(id) else { return };
+        self.counters.moves_out += 1;
+        self.post.send(to, Crossing::Connection(Box::new(stream.travel(moved))));
+    }
+
+    /// A connection doesn't move after all.
+    fn stay(&mut self, id: ConnectionId) {
+        let Some(stream) = self.streams.get_mut(id) else { return };
+        stream.moving = None;
+        if stream.input_over || stream.broken {
+            self.end_input(id);
+        }
+        self.list(id);
+        self.reap(id);
+    }
+
+    fn arrive(&mut self, travelling: Travelling<A::Moved>) {
+        let (stream, moved) = Stream::arrive(travelling);
+        let is_over = stream.input_over || stream.broken;
+        let id = self.insert(stream);
+        self.counters.moves_in += 1;
+        self.application.adopt(id, moved, self.now);
+        if is_over {
+            self.end_input(id);
+        }
+        if matches!(self.stop, Stop::Draining(_)) {
+            self.end(id);
+        }
+        self.list(id);
+        self.reap(id);
+    }
+
     // ── flushing, ending ──
 
     /// Sends what there is, looks at whether the connection is over, keeps its timer.
@@ -322,6 +502,12 @@ impl<A: Application> Turn<A> {
     fn flush(&mut self, id: ConnectionId) {
         let Some(stream) = self.streams.get_mut(id) else { return };
         stream.listed = false;
+        if let Some(to) = stream.moving.filter(|_| stream.phase == Phase::Open) {
+            if stream.is_idle() {
+                self.leave(id, to);
+            }
+            return;
+        }
         if stream.phase != Phase::Open {
             if stream.wants_receive() {
                 self.receiving.push(id);
@@ -329,11 +515,13 @@ impl<A: Application> Turn<A> {
             return;
         }
         if !stream.is_sending() {
-            if let Some(transmit) = self.application.poll_transmit(id, self.now) {
+            let unsent = stream.take_unsent();
+            if let Some(transmit) = unsent.or_else(|| self.application.poll_transmit(id, self.now)) {
                 if transmit.len() == 0 {
                     self.application.transmitted(transmit);
                 } else {
                     self.counters.sends += 1;
+                    self.has_sent = true;
                     stream.send(transmit, &mut self.ring, &mut self.messages);
                 }
             }
@@ -445,7 +633,7 @@ impl<A: Application> Turn<A> {
             }
             self.timers.schedule(&mut stream.timer, deadline, Timer::Connection(id));
         }
-        if stream.phase == Phase::Open {
+        if stream.phase == Phase::Open && stream.moving.is_none() {
             if self.application.connection_timeout(id).is_some_and(|due| due <= self.now) {
                 self.application.handle_timeout(id, self.now);
             }
@@ -482,7 +670,13 @@ impl<A: Application> Turn<A> {
             self.stop_listener(index);
         }
         self.application.stop(self.now);
-        self.touched.extend(self.streams.iter().map(|(id, _)| id));
+        let ids: Vec<ConnectionId> = self.streams.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            if self.streams.get(id).is_some_and(|stream| stream.moving.is_some()) {
+                self.stay(id);
+            }
+            self.list(id);
+        }
     }
 
     /// Moves the stop on. True: everything in flight came back.
@@ -490,7 +684,12 @@ impl<A: Application> Turn<A> {
         match self.stop {
             Stop::No => Ok(false),
             Stop::Closing(deadline) => {
-                if self.streams.is_empty() || self.now >= deadline {
+                if self.streams.is_empty() {
+                    // Others may still have a connection for this shard.
+                    self.post.retire();
+                }
+                let is_over = self.streams.is_empty() && self.post.is_over();
+                if is_over || self.now >= deadline {
                     self.begin_drain();
                 }
                 self.is_drained()

@@ -25,4 +25,16 @@ pub struct Counters {
     pub deliveries_out: u64,
     /// Facts for control that its full queue didn't take.
     pub reports_missed: u64,
+    /// Connections that left for another shard, and that came from one.
+    pub moves_out: u64,
+    pub moves_in: u64,
+    /// What went through the lanes from and to other shards: parcels (of a turn's work, as a rule) and connections.
+    pub parcels_in: u64,
+    pub parcels_out: u64,
+    /// Parcels that found their lane full.
+    pub lanes_full: u64,
+    /// Other shards woken.
+    pub doorbells: u64,
+    /// Times that this shard slept and could be woken by another one. Nobody wakes it twice for one of them.
+    pub sleeps: u64,
 }

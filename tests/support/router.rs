@@ -7,6 +7,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+/// How many shards a router has where its test doesn't say; 1 where the environment doesn't, either.
+const SHARDS: &str = "RINGWAY_TEST_SHARDS";
+
 /// One anonymous listener; all addresses balanced.
 pub const PLAIN: &str = "";
 
@@ -46,6 +49,17 @@ impl Router {
 
     /// `listener`: more attributes for the listener, one a line.
     pub fn start_with(listener: &str, sections: &str) -> Router {
+        let shards = std::env::var(SHARDS).unwrap_or_else(|_| "1".to_string());
+        Router::start_as(listener, sections, &["--shards", &shards])
+    }
+
+    /// With so many shards, whatever the environment says.
+    pub fn start_shards(shards: u16, sections: &str) -> Router {
+        Router::start_as("", sections, &["--shards", &shards.to_string()])
+    }
+
+    /// `arguments`: more of the command line.
+    pub fn start_as(listener: &str, sections: &str, arguments: &[&str]) -> Router {
         let port = free_port();
         let directory = std::env::temp_dir().join(format!("ringway-test-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory for the router");
@@ -61,6 +75,7 @@ impl Router {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ringway"))
             .arg("-c")
             .arg(&file)
+            .args(arguments)
             .current_dir(&directory)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("the log for both"))

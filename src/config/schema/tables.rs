@@ -149,7 +149,11 @@ const ROUTER: &[Attribute] = &[
         .or(&["raIntervalFlux"]),
     attribute("remoteLsMaxAgeSeconds", SECONDS, "60", "Seconds after which another router's link state is forgotten")
         .or(&["remoteLsMaxAge"]),
-    attribute("workerThreads", Integer(1, 1024), "4", "Threads that carry messages"),
+    unset(
+        "workerThreads",
+        Integer(1, 1024),
+        "Threads that carry messages, a core each; one for each core where it is absent",
+    ),
     unset("debugDumpFile", Path, "Where the buffers are described at the end")
         .or(&["debugDump"])
         .ignored("there are no pools that it would describe"),

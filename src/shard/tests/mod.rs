@@ -1,4 +1,5 @@
 //! The turn against real sockets on loopback, with an echo in the place of engines and router.
 
 mod echo;
+mod several;
 mod sockets;
