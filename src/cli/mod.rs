@@ -1,11 +1,19 @@
-//! The command line: arguments, reading the configuration, what is said to whoever started the router.
+//! The command line: arguments, reading the configuration, what is said to whoever started the router; and the tools that
+//! ask a running one: `stat`, `manage`.
 //!
-//! Owns: the options, exit codes (0: an orderly end, 1: everything else), the words on the terminal.
+//! Owns: the options, exit codes (0: an orderly end, 1: everything else), the words on the terminal. The tools own their
+//! connection, which blocks: each does one thing at a time, over management alone.
 //! Doesn't: run the router; `control` does.
 //! Driven by: `main`.
 
+mod agent;
+mod connect;
 mod daemon;
+mod failure;
+mod manage;
 mod serve;
+mod stat;
+mod tools;
 
 use crate::config::Unsupported;
 use crate::control;
@@ -17,6 +25,7 @@ use std::process::ExitCode;
 /// An AMQP 1.0 message router on io_uring, in place of qdrouterd.
 #[derive(Parser, Debug)]
 #[command(name = "ringway", version, disable_version_flag = true, args_override_self = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Arguments {
     /// Start on this configuration (qdrouterd.conf syntax, or JSON where its name ends in .json); without one the
     /// router serves anybody on 127.0.0.1:5672
@@ -53,6 +62,8 @@ struct Arguments {
     /// Print the version
     #[arg(short = 'v', long = "version", action = ArgAction::Version)]
     version: Option<bool>,
+    #[command(subcommand)]
+    tool: Option<tools::Tool>,
 }
 
 impl Arguments {
@@ -63,7 +74,7 @@ impl Arguments {
 
 /// Runs the program with the process's arguments.
 pub fn run() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(tools::with_tool(std::env::args_os().collect())) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version come this way too, and are no error.
@@ -71,6 +82,9 @@ pub fn run() -> ExitCode {
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
+    if let Some(tool) = arguments.tool {
+        return tools::run(tool);
+    }
     let unsupported = if arguments.allow_unsupported { Unsupported::Allowed } else { Unsupported::Refused };
     match &arguments.check {
         Some(file) => exit(serve::check(file, unsupported)),

@@ -55,7 +55,8 @@ impl Request {
         encode::string(&mut out, address);
         encode::null(&mut out);
         encode::string(&mut out, reply_to);
-        encode::ulong(&mut out, correlation_id);
+        // A string, since some agents answer nothing else.
+        encode::string(&mut out, &correlation_id.to_string());
         encode::finish(&mut out, compound, code::LIST8, 6);
         encode::descriptor(&mut out, descriptor::APPLICATION_PROPERTIES);
         json::object_to_amqp(&mut out, &self.properties);
@@ -100,7 +101,7 @@ fn correlation_id(properties: &[u8]) -> Result<Option<u64>, WireError> {
         return Err(WireError::BadValue("properties"));
     };
     match (List { count, body }).iter().nth(5).transpose()? {
-        Some(Amqp::Ulong(id)) => Ok(Some(id)),
+        Some(Amqp::String(id)) => Ok(id.parse().ok()),
         _ => Ok(None),
     }
 }

@@ -16,6 +16,7 @@ use crate::ids::{LinkHandle, LinkId, SessionNumber};
 use crate::outcome::Fault;
 use crate::security::Login;
 use crate::time::Time;
+use crate::wire::{PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL};
 use std::sync::Arc;
 
 /// What an open of ours says of us.
@@ -47,6 +48,16 @@ impl Client {
                 event => return Some(event),
             }
         }
+    }
+
+    /// The peer turned a connection without a SASL layer down, since it wants one.
+    pub fn peer_asks_for_sasl(&self) -> bool {
+        self.engine.other_protocol() == Some(PROTOCOL_HEADER_SASL)
+    }
+
+    /// The peer turned a connection through a SASL layer down, since it has none.
+    pub fn peer_has_no_sasl(&self) -> bool {
+        self.engine.other_protocol() == Some(PROTOCOL_HEADER_AMQP)
     }
 
     fn log_in(&mut self, offered: &[String]) {

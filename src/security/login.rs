@@ -34,7 +34,7 @@ impl std::fmt::Debug for Login {
 impl std::fmt::Display for LoginError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let offered = self.offered.join(" ");
-        let ours = if self.has_password { "PLAIN or ANONYMOUS" } else { "ANONYMOUS (no password was given)" };
+        let ours = if self.has_password { "PLAIN" } else { "ANONYMOUS (no password was given)" };
         write!(f, "no SASL mechanism in common: the peer offers {offered}, we can do {ours}")
     }
 }
