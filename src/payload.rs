@@ -378,9 +378,10 @@ impl Payload {
 impl From<Range> for Payload {
     #[inline]
     fn from(range: Range) -> Payload {
-        let mut payload = Payload::new();
-        payload.push(range);
-        payload
+        if range.is_empty() {
+            return Payload::new();
+        }
+        Payload { ranges: SmallVec::from_buf([range]) }
     }
 }
 

@@ -13,7 +13,7 @@ use ringway::link::{Direction, ReceiverSettleMode, SenderSettleMode};
 use ringway::outcome::{State, StateKind};
 use ringway::payload::Payload;
 use ringway::routing::{
-    AddressRule, AddressRules, Arrival, Attach, FlowControl, Marks, Output, Router, RouterSettings, Unit,
+    AddressRule, AddressRules, Arrival, Attach, FlowControl, Head, Marks, Output, Router, RouterSettings, Unit,
 };
 use ringway::time::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -321,6 +321,18 @@ impl World {
         let sent = Sent { sender, token: None, open: !settled, to_settle: false, complete, bytes, outcomes: 0 };
         self.sent.insert(number, sent);
         let wire = WireDelivery { session: SessionNumber(0), delivery_id: number };
+        // As a driver does, mostly: the straight way first.
+        let head = Head { wire, message_format: 0, settled, bytes: bytes as u32 };
+        let straight = complete && self.random.chance(80);
+        if let Some(pass) = straight.then(|| self.router.pass(link, head, self.now)).flatten() {
+            self.sent.get_mut(&number).unwrap().token = (!settled).then_some(pass.delivery);
+            self.watch();
+            match self.receive(pass.port, pass.delivery, pass.settled, true, payload) {
+                true => self.router.passed_partly(&pass),
+                false => self.router.passed(&pass),
+            }
+            return;
+        }
         let arrival = Arrival { wire, message_format: 0, settled, complete, payload, to };
         let token = self.router.delivery(link, arrival, self.now);
         assert!(token.is_some() || complete, "an incomplete delivery is kept");
@@ -399,7 +411,12 @@ impl World {
         }
         let wire = WireDelivery { session: SessionNumber(1), delivery_id: at as u32 };
         let state = kind.map(|kind| State { kind, encoded: None });
-        self.router.receiver_disposition(delivery, wire, state, settled, self.now);
+        let outcome = kind.unwrap_or(StateKind::Other);
+        let straight = settled && self.random.chance(80);
+        match straight.then(|| self.router.settle(delivery, outcome, self.now)).flatten() {
+            Some((connection, wire)) => self.hear(connection, wire.delivery_id, state, true),
+            None => self.router.receiver_disposition(delivery, wire, state, settled, self.now),
+        }
     }
 
     fn settle_by_sender(&mut self) {
@@ -518,7 +535,9 @@ impl World {
                 }
             }
             Output::Send { port, delivery, settled, complete, payload, .. } => {
-                self.receive(port, delivery, settled, complete, payload)
+                if self.receive(port, delivery, settled, complete, payload) {
+                    self.router.link_busy(self.consumers[&port.link.index].link);
+                }
             }
             Output::SendMore { port, delivery, complete, payload } => {
                 let consumer = &self.consumers[&port.link.index];
@@ -570,7 +589,8 @@ impl World {
         }
     }
 
-    fn receive(&mut self, port: Port, delivery: DeliveryId, settled: bool, complete: bool, payload: Payload) {
+    /// A consumer gets a delivery. Whether that makes its link busy.
+    fn receive(&mut self, port: Port, delivery: DeliveryId, settled: bool, complete: bool, payload: Payload) -> bool {
         let slow = !complete || self.random.chance(15);
         let at = self.got.len();
         let consumer = self.consumers.get_mut(&port.link.index).expect("a consumer that is there");
@@ -585,7 +605,6 @@ impl World {
         let last = consumer.last.insert(sent.sender, number);
         assert!(last.is_none_or(|last| last < number), "order is kept from {last:?} to {number}");
         *self.multi.entry(number).or_default() += 1;
-        let link = consumer.link;
         if slow {
             consumer.busy = Some(at);
         }
@@ -607,9 +626,7 @@ impl World {
         self.got.push(Some(got));
         self.delivered += 1;
         self.check_whole(at);
-        if slow {
-            self.router.link_busy(link);
-        }
+        slow
     }
 
     fn check_whole(&self, at: usize) {

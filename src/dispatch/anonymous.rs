@@ -1,7 +1,6 @@
 //! Messages of an anonymous link: each says itself where it goes, in its properties' `to` (AMQP 1.0, section 3.2.4).
 
 use super::{find, Dispatch, Peer};
-use crate::engine::Transfer;
 use crate::ids::{ConnectionId, LinkHandle, LinkId, WireDelivery};
 use crate::limits;
 use crate::payload::Payload;
@@ -66,19 +65,15 @@ pub(super) fn take_held(peer: &mut Peer, link: LinkHandle) -> Option<Held> {
 }
 
 impl Dispatch {
-    /// On an anonymous link the message itself says where it goes; until that has arrived, the message is held.
-    pub(super) fn anonymous_transfer(&mut self, id: ConnectionId, link: LinkId, transfer: Transfer, now: Time) {
-        let held = Held {
-            wire: transfer.wire,
-            message_format: transfer.message_format,
-            settled: transfer.settled,
-            payload: transfer.payload,
-        };
-        self.look_for_to(id, (transfer.link, link), held, transfer.more, now);
-    }
-
     /// `link`: as the engine names it, and the router.
-    fn look_for_to(&mut self, id: ConnectionId, link: (LinkHandle, LinkId), mut held: Held, more: bool, now: Time) {
+    pub(super) fn look_for_to(
+        &mut self,
+        id: ConnectionId,
+        link: (LinkHandle, LinkId),
+        mut held: Held,
+        more: bool,
+        now: Time,
+    ) {
         let (handle, link) = link;
         let mut scratch = SCRATCH;
         // The address is read out of a second reference to the same bytes, while the first goes to the router.

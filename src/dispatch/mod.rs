@@ -17,6 +17,7 @@
 //! - A connection's links are gone from the router when `closed` returns.
 
 mod anonymous;
+mod direct;
 mod events;
 mod moving;
 #[allow(dead_code)]
@@ -39,7 +40,7 @@ use crate::link::Terminus;
 use crate::mesh::Parcel;
 use crate::outcome::Fault;
 use crate::payload::{Packer, Pool, Range};
-use crate::routing::{Arrival, Attach, Edge, Output, Router, RouterSettings};
+use crate::routing::{Arrival, Attach, Edge, Head, Output, Router, RouterSettings};
 use crate::security::{Exchange, Step};
 use crate::time::Time;
 use anonymous::{take_held, Held};
@@ -263,7 +264,7 @@ impl Dispatch {
         match event {
             Event::Transfer(transfer) => self.transfer(id, transfer, now),
             Event::ReceiverDisposition { delivery, wire, state, settled } => {
-                self.router.receiver_disposition(delivery, wire, state, settled, now)
+                self.receiver_disposition(delivery, wire, state, settled, now)
             }
             Event::SenderDisposition { token: Some(delivery), state, settled, .. } => {
                 self.router.sender_disposition(delivery, state, settled, now)
@@ -477,12 +478,28 @@ impl Dispatch {
     #[inline]
     fn transfer(&mut self, id: ConnectionId, transfer: Transfer, now: Time) {
         self.deliveries_in += 1;
-        let Some(link) = self.link_token(id, transfer.link) else { return };
-        if self.router.is_anonymous(link) {
-            return self.anonymous_transfer(id, link, transfer, now);
+        let Some(link) = transfer.token else { return };
+        let Transfer { link: handle, wire, message_format, settled, more, payload, .. } = transfer;
+        let bytes = payload.len() as u32;
+        let usual =
+            if more { None } else { self.router.pass(link, Head { wire, message_format, settled, bytes }, now) };
+        match usual {
+            Some(pass) => {
+                if !settled {
+                    self.keep(id, wire, pass.delivery);
+                }
+                self.pass(pass, message_format, payload);
+            }
+            // The message itself says where it goes; until that has arrived, it is held.
+            None if self.router.is_anonymous(link) => {
+                let held = Held { wire, message_format, settled, payload };
+                self.look_for_to(id, (handle, link), held, more, now);
+            }
+            None => {
+                let complete = !more;
+                self.arrive(id, link, Arrival { wire, message_format, settled, complete, payload, to: None }, now);
+            }
         }
-        let Transfer { wire, message_format, settled, more, payload, .. } = transfer;
-        self.arrive(id, link, Arrival { wire, message_format, settled, complete: !more, payload, to: None }, now);
     }
 
     #[inline]
@@ -609,11 +626,16 @@ impl Dispatch {
                     self.router.link_busy(link);
                 }
             }
-            Sent::Whole { .. } => {
-                if let Some(session) = peer.engine.link_session(port.link) {
-                    self.router.session_blocked(port.connection, session);
-                }
-            }
+            Sent::Whole { .. } => self.session_blocked(port),
+        }
+    }
+
+    /// The session of this link takes nothing for now.
+    #[cold]
+    fn session_blocked(&mut self, port: Port) {
+        let session = find(&mut self.peers, port.connection).and_then(|peer| peer.engine.link_session(port.link));
+        if let Some(session) = session {
+            self.router.session_blocked(port.connection, session);
         }
     }
 }

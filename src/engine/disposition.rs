@@ -7,6 +7,7 @@
 use super::connection::{Engine, OUTPUT_REST_BYTES};
 use super::fault::Violation;
 use super::serial;
+use super::session::Incoming;
 use super::*;
 use crate::ids::{SessionNumber, WireDelivery};
 use crate::outcome::{State, StateKind};
@@ -157,9 +158,10 @@ impl Engine {
             let (link, token) = (entry.link, entry.token);
             entry.settled |= settled;
             // Of a delivery that still arrives the entry serves until its last frame.
-            if settled && !is_arriving(&self.links, link, delivery_id) {
+            let link = self.links.get_mut(link);
+            if settled && !link.as_ref().is_some_and(|link| link.is_arriving(delivery_id)) {
                 session.incoming.remove(delivery_id);
-                if let Some(link) = self.links.get_mut(link) {
+                if let Some(link) = link {
                     link.unsettled -= 1;
                 }
             }
@@ -189,18 +191,20 @@ impl Engine {
     pub fn dispose_incoming(&mut self, wire: WireDelivery, state: Option<State>, settled: bool) {
         let channel = wire.session.0;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
-        let Some(entry) = session.incoming.get_mut(wire.delivery_id) else { return };
-        let (link, settled_by_sender) = (entry.link, entry.settled);
+        let entry =
+            if settled { session.incoming.remove(wire.delivery_id) } else { session.incoming.get(wire.delivery_id) };
+        let Some(entry) = entry else { return };
         if settled {
-            // Of a delivery that still arrives the entry serves until its last frame: routing counts on hearing that.
-            entry.settled = true;
-            if !is_arriving(&self.links, link, wire.delivery_id) {
-                session.incoming.remove(wire.delivery_id);
-                if let Some(link) = self.links.get_mut(link) {
-                    link.unsettled -= 1;
+            match self.links.get_mut(entry.link) {
+                // Of a delivery that still arrives the entry serves until its last frame: routing counts on hearing that.
+                Some(link) if link.is_arriving(wire.delivery_id) => {
+                    session.incoming.insert(wire.delivery_id, Incoming { settled: true, ..entry });
                 }
+                Some(link) => link.unsettled -= 1,
+                None => {}
             }
         }
+        let settled_by_sender = entry.settled;
         if settled_by_sender || (!settled && is_passing(&state) && self.output.len() >= OUTPUT_REST_BYTES) {
             return;
         }
@@ -277,12 +281,6 @@ impl Engine {
             *session.gathered(role) = gathered;
         }
     }
-}
-
-/// Whether more frames of this delivery are to come.
-#[inline]
-fn is_arriving(links: &super::connection::Links, link: crate::ids::LinkHandle, id: u32) -> bool {
-    links.get(link).and_then(|link| link.partial.as_ref()).is_some_and(|partial| partial.delivery_id == id)
 }
 
 /// Whether a state, told without settling, only says how far a delivery is. One that doesn't reach a peer is made up for

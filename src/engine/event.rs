@@ -117,6 +117,8 @@ pub struct RemoteAttach {
 #[derive(Debug)]
 pub struct Transfer {
     pub link: LinkHandle,
+    /// What `accept_link` said of the link; it has credit only since.
+    pub token: Option<LinkId>,
     pub wire: WireDelivery,
     pub message_format: u32,
     pub settled: bool,

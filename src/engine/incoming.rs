@@ -152,7 +152,8 @@ fn on_transfer_first(
     session.held_bytes += bytes;
     let wire = WireDelivery { session: SessionNumber(channel), delivery_id };
     let (message_format, more) = (transfer.message_format.unwrap_or(0), transfer.more);
-    Ok(Some(Event::Transfer(Transfer { link, wire, message_format, settled, more, payload })))
+    let token = state.token;
+    Ok(Some(Event::Transfer(Transfer { link, token, wire, message_format, settled, more, payload })))
 }
 
 /// A further frame of a delivery; ids that it repeats have to be the same.

@@ -83,6 +83,12 @@ impl Link {
         serial::ahead(self.delivery_count, self.limit)
     }
 
+    /// Whether more frames of this delivery are to come.
+    #[inline]
+    pub(super) fn is_arriving(&self, delivery_id: u32) -> bool {
+        self.partial.as_ref().is_some_and(|partial| partial.delivery_id == delivery_id)
+    }
+
     /// The event that tells the receiver's credit. A delivery that waits for credit in the engine is counted, as
     /// routing counts it.
     pub(super) fn credit_event(&self, link: LinkHandle) -> Event {

@@ -29,6 +29,7 @@ pub(super) enum Slot {
 }
 
 /// An unsettled delivery from the peer.
+#[derive(Clone, Copy)]
 pub(super) struct Incoming {
     pub link: LinkHandle,
     /// Routing's id of it, where routing keeps it.

@@ -73,14 +73,22 @@ impl<T> Unsettled<T> {
 
     #[inline]
     pub(super) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
+        if self.stragglers.is_empty() {
+            return self.ring_get(id);
+        }
         // Looked up twice since a borrow that may be returned can't be given up.
         if self.ring_get(id).is_some() {
             return self.ring_get(id);
         }
-        if self.stragglers.is_empty() {
-            return None;
-        }
         self.stragglers.get_mut(&id)
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, id: u32) -> Option<T>
+    where
+        T: Copy,
+    {
+        self.get_mut(id).copied()
     }
 
     #[inline]

@@ -28,7 +28,7 @@ fn park(address: &mut Address, consumer: &mut Consumer) {
 impl Consumer {
     /// It was assigned one. `more`: another may follow, if it has room.
     #[inline]
-    fn took(&mut self, address: &mut Address, more: bool, now: Time) {
+    pub(super) fn took(&mut self, address: &mut Address, more: bool, now: Time) {
         self.assigned = self.assigned.wrapping_add(1);
         self.told_room = self.told_room.saturating_sub(1);
         address.candidates.assigned(self.candidate);
@@ -120,7 +120,7 @@ impl Router {
     }
 
     /// A multicast message no longer waits, as its sender's credit sees it.
-    pub(super) fn pass(&mut self, slot: Slot) {
+    pub(super) fn stop_waiting(&mut self, slot: Slot) {
         let record = &mut self.deliveries[slot];
         if record.is(PASSED) || !record.is(CREDIT) {
             return;
@@ -175,14 +175,10 @@ impl Router {
         }
         let record = &self.deliveries[slot];
         let usual = OUT_SETTLED | COMPLETE | CREDIT | PASSED;
-        // The consumer asked for settled deliveries, so nobody else will say it.
-        let told = record.is(OPEN).then_some(Some(State::ACCEPTED));
         if record.kind == Kind::Single && record.flags & (usual | COUNTED) == usual {
-            self.end_whole(slot, told);
+            self.end_accepted(slot);
         } else if record.is(OUT_SETTLED) {
-            if let Some(state) = told {
-                self.tell_sender(slot, state, true);
-            }
+            self.tell_sender(slot, Some(State::ACCEPTED), true);
             self.finish(slot);
         } else if record.kind == Kind::Single && !record.is(OPEN) {
             self.review(slot);

@@ -163,6 +163,13 @@ impl Delivery {
         self.flags &= !flag;
     }
 
+    /// Wholly sent to one consumer that has it unsettled, and its sender waits for the outcome.
+    #[inline]
+    pub fn is_usual(&self) -> bool {
+        let usual = OPEN | COMPLETE | CREDIT | PASSED;
+        self.kind == Kind::Single && self.flags & (usual | SENDING | COUNTED | OUT_SETTLED) == usual
+    }
+
     /// Takes a flag off; whether it was on.
     #[inline]
     pub fn take(&mut self, flag: u16) -> bool {
@@ -271,6 +278,15 @@ impl Deliveries {
         record.kind = kind;
         record.stage = stage;
         slot
+    }
+
+    /// The id that the next record will have.
+    #[inline]
+    pub fn next_id(&self) -> DeliveryId {
+        match self.free {
+            Some(slot) => self.id(slot),
+            None => DeliveryId { index: self.records.len() as Slot, generation: 0 },
+        }
     }
 
     /// Frees a record that is in no list.

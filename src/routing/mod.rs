@@ -29,6 +29,7 @@ mod connection;
 mod counters;
 mod credit_flow;
 mod delivery;
+mod direct;
 mod invariants;
 mod latency;
 mod link;
@@ -47,6 +48,7 @@ mod table;
 mod views;
 
 pub use counters::Counters;
+pub use direct::{Head, Pass};
 pub use latency::{LatencySummary, Spread, SPREAD_BOUNDS_MICROSECONDS};
 pub use name::{normalise, owner, owner_of};
 pub use rate::Rate;

@@ -240,7 +240,7 @@ impl Router {
         record.unsent -= 1;
         if record.unsent == 0 {
             self.release_all(message);
-            self.pass(message);
+            self.stop_waiting(message);
         }
     }
 

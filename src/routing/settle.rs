@@ -1,7 +1,7 @@
 //! Settlement: outcomes on their way from consumers to senders, and the end of deliveries.
 
 use crate::arena::Arena;
-use crate::ids::{AddressId, DeliveryId, LinkId, WireDelivery};
+use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId, WireDelivery};
 use crate::link::ReceiverSettleMode;
 use crate::outcome::{State, StateKind};
 use crate::routing::address::Address;
@@ -60,10 +60,11 @@ impl Router {
         if record.stage != Stage::Assigned || record.is(OUT_SETTLED) || record.kind == Kind::Message {
             return;
         }
-        // The usual: an outcome, settled, of a delivery that is wholly sent and that its sender waits for.
-        let usual = OPEN | COMPLETE | CREDIT | PASSED;
-        if settled && record.kind == Kind::Single && record.flags & (usual | SENDING | COUNTED) == usual {
-            self.end_whole(slot, Some(state));
+        if settled && record.is_usual() {
+            let outcome = state.as_ref().map_or(StateKind::Other, |state| state.kind);
+            if let Some((connection, wire)) = self.end_whole(slot, outcome) {
+                self.outputs.push_back(Output::DisposeIncoming { connection, wire, state, settled: true });
+            }
             return;
         }
         record.out_wire = wire;
@@ -100,20 +101,20 @@ impl Router {
     }
 
     /// Ends a delivery that is wholly sent, both sides at once: what `tell_sender`, `finish` and `review` do, with each
-    /// link and the address looked up once. `told`: what its sender hears, where it waits for that.
+    /// link and the address looked up once. Gives whom to tell the outcome, where somebody waits for it.
     #[inline]
-    pub(super) fn end_whole(&mut self, slot: Slot, told: Option<Option<State>>) {
+    pub(super) fn end_whole(&mut self, slot: Slot, outcome: StateKind) -> Option<(ConnectionId, WireDelivery)> {
         let record = &self.deliveries[slot];
         let (in_link, out_link, address_id) = (record.in_link, record.out_link, record.address);
-        let (wire, bytes, sent_settled) = (record.in_wire, record.bytes, record.is(SENT_SETTLED));
-        debug_assert!(record.unreleased == 0 && record.is(DEPTH) && record.is(OPEN) == told.is_some());
+        let (wire, bytes) = (record.in_wire, record.bytes);
+        let (open, sent_settled) = (record.is(OPEN), record.is(SENT_SETTLED));
+        debug_assert!(record.unreleased == 0 && record.is(DEPTH));
         let age = self.deliveries.age(slot, self.now);
         if age >= SLOW {
             self.count_delayed(slot);
         }
-        let outcome = told.as_ref().and_then(|state| state.as_ref()).map_or(StateKind::Other, |state| state.kind);
         self.totals.outcome(outcome);
-        let Some(address) = self.addresses.get_mut(address_id) else { return };
+        let address = self.addresses.get_mut(address_id)?;
         address.counters.outcome(outcome);
         address.latency.record(age, self.now, &mut self.spread);
         if let Some(link) = self.links.get_mut(out_link) {
@@ -127,17 +128,14 @@ impl Router {
                 }
             }
         }
-        let mut ended = false;
+        let (mut told, mut ended) = (None, false);
         if let Some(link) = self.links.get_mut(in_link) {
             link.counters.outcome(outcome);
             link.about_to_settle(self.second);
-            let connection = link.port.connection;
+            told = open.then_some((link.port.connection, wire));
             if let End::Sender(sender) = &mut link.end {
                 self.deliveries.unlink(By::Sender, &mut sender.deliveries, slot);
                 address.credit.settled(sender.slot);
-                if let Some(state) = told {
-                    self.outputs.push_back(Output::DisposeIncoming { connection, wire, state, settled: true });
-                }
                 ended = sender.ended && sender.deliveries.is_empty();
             }
         }
@@ -150,6 +148,16 @@ impl Router {
         self.deliveries.remove(slot);
         if ended {
             self.free_link(in_link);
+        }
+        told
+    }
+
+    /// As `end_whole`, for a delivery that its consumer wanted settled: the router itself says that it was accepted.
+    pub(super) fn end_accepted(&mut self, slot: Slot) {
+        let outcome = if self.deliveries[slot].is(OPEN) { StateKind::Accepted } else { StateKind::Other };
+        if let Some((connection, wire)) = self.end_whole(slot, outcome) {
+            let state = Some(State::ACCEPTED);
+            self.outputs.push_back(Output::DisposeIncoming { connection, wire, state, settled: true });
         }
     }
 

@@ -201,6 +201,15 @@ impl AddressCredit {
         }
     }
 
+    /// A delivery came in and is assigned at once, unsettled: it used one credit and never waits. Not for multicast.
+    #[inline]
+    pub fn passed(&mut self, sender: SenderSlot, now: Time) {
+        self.now = self.now.max(now);
+        if self.senders.passed(sender.0, self.now, self.placing()) {
+            self.set_share();
+        }
+    }
+
     /// A waiting delivery is assigned and unsettled; for multicast: all copies are.
     #[inline]
     pub fn assigned(&mut self, sender: SenderSlot) {

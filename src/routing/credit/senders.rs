@@ -273,6 +273,35 @@ impl Senders {
         activated
     }
 
+    /// What `arrived` and `assigned` do, for one that is attached and has credit of its own: it holds less, its window
+    /// stays the same.
+    #[inline]
+    pub(super) fn passed(&mut self, slot: u32, now: Time, placing: Placing) -> bool {
+        let Some(sender) = self.senders.get_mut(slot as usize) else {
+            debug_assert!(false, "unknown sender");
+            return false;
+        };
+        debug_assert!(sender.unused > 0 && !sender.left && !sender.anonymous, "a delivery without credit");
+        sender.unsettled = sender.unsettled.saturating_add(1);
+        let (counted, spare) = (sender.counted(), sender.spare);
+        sender.set_unused(sender.unused.saturating_sub(1));
+        self.counted -= u64::from(counted - sender.counted());
+        sender.used = true;
+        let activated = !sender.active;
+        let since = *sender.burst_since.get_or_insert(now);
+        if sender.unused == 0 || spare > 0 {
+            self.used_last_or_spare(slot, now, since, placing);
+        } else if self.needs.list_of(slot).is_none() {
+            if let Some(list) = Self::need_of(sender, placing, None) {
+                self.needs.push(list, slot);
+            }
+        }
+        if activated {
+            self.activate(slot, now);
+        }
+        activated
+    }
+
     /// It has nothing unused any more, or less that is spare.
     fn used_last_or_spare(&mut self, slot: u32, now: Time, since: Time, placing: Placing) {
         self.update(slot, placing, |sender| {

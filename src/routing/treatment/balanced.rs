@@ -15,8 +15,9 @@
 //!      no room              no room                       room                 the remote, at once
 //! ```
 //!
-//! Local consumers stand in buckets by value, with a bitmap over the buckets: a choice and a change are O(1),
-//! however many consumers there are. Remote ones are few (a network's routers) and kept sorted.
+//! A handful of local consumers, the usual case, is looked through at each choice, and a change is a count. More of them stand
+//! in buckets by value, with a bitmap over the buckets: a choice and a change are O(1), however many consumers there
+//! are. Remote ones are few (a network's routers) and kept sorted.
 
 use crate::routing::lists::Lists;
 use slab::Slab;
@@ -75,10 +76,15 @@ impl FromIterator<Origin> for Origins {
     }
 }
 
+/// Local consumers up to this many are looked through.
+const SCANNED_MAX: u32 = 8;
+
 #[derive(Clone, Copy)]
 struct Local {
     unsettled: u32,
     room: bool,
+    /// When it came to its value: a count of changes.
+    since: u64,
 }
 
 struct Remote {
@@ -116,11 +122,10 @@ impl Remote {
 /// ```
 pub struct Balanced {
     locals: Slab<Local>,
-    /// Local consumers with room, by what is unsettled there.
-    buckets: Lists,
-    filled: Bitmap,
-    /// The smallest value of a local consumer with room.
-    lowest: Option<u32>,
+    /// Changes of local consumers.
+    changes: u64,
+    /// Since there were more than `SCANNED_MAX` of them, until all are gone.
+    index: Option<Box<Index>>,
     remotes: Slab<Remote>,
     /// Remotes with room by value; among equals the one that came to it first.
     order: Vec<u32>,
@@ -134,20 +139,19 @@ impl Default for Balanced {
 
 impl Balanced {
     pub fn new() -> Self {
-        Self {
-            locals: Slab::new(),
-            buckets: Lists::new(1),
-            filled: Bitmap::default(),
-            lowest: None,
-            remotes: Slab::new(),
-            order: Vec::new(),
-        }
+        Self { locals: Slab::new(), changes: 0, index: None, remotes: Slab::new(), order: Vec::new() }
     }
 
     /// Who gets a message of this origin. None: nobody has room, it waits.
     #[inline]
     pub fn choose(&self, origin: Origin) -> Option<Choice> {
-        let local = self.lowest.and_then(|value| Some((value, self.buckets.first(value as usize)?)));
+        let local = match &self.index {
+            None => self.scan(),
+            Some(index) => index.first(),
+        };
+        if self.order.is_empty() {
+            return local.map(|(_, slot)| Choice::Local(LocalSlot(slot)));
+        }
         let remote = self.order.iter().find_map(|&slot| {
             let remote = &self.remotes[slot as usize];
             remote.origins.contains(origin).then_some((remote.value(), slot))
@@ -160,6 +164,14 @@ impl Balanced {
         }
     }
 
+    /// The smallest value of a local consumer with room, and whose it is.
+    #[inline]
+    fn scan(&self) -> Option<(u32, u32)> {
+        let with_room = self.locals.iter().filter(|(_, local)| local.room);
+        let least = with_room.min_by_key(|(_, local)| (local.unsettled, local.since));
+        least.map(|(slot, local)| (local.unsettled, slot as u32))
+    }
+
     /// No local consumer, no other router.
     pub fn is_empty(&self) -> bool {
         self.locals.is_empty() && self.remotes.is_empty()
@@ -170,8 +182,13 @@ impl Balanced {
 impl Balanced {
     /// A consumer attached; it has no room yet.
     pub fn local_joined(&mut self) -> LocalSlot {
-        let slot = self.locals.insert(Local { unsettled: 0, room: false }) as u32;
-        self.buckets.reserve(slot);
+        let slot = self.locals.insert(Local { unsettled: 0, room: false, since: 0 }) as u32;
+        if slot >= SCANNED_MAX && self.index.is_none() {
+            self.index = Some(Box::new(Index::new(&self.locals)));
+        }
+        if let Some(index) = &mut self.index {
+            index.buckets.reserve(slot);
+        }
         LocalSlot(slot)
     }
 
@@ -180,6 +197,9 @@ impl Balanced {
         self.change_local(slot, |local| local.room = false);
         if self.locals.contains(slot.0 as usize) {
             self.locals.remove(slot.0 as usize);
+        }
+        if self.locals.is_empty() {
+            (self.locals, self.index) = (Slab::new(), None);
         }
     }
 
@@ -215,19 +235,55 @@ impl Balanced {
         };
         let before = *local;
         change(local);
-        let now = *local;
-        if before.room == now.room && (before.unsettled == now.unsettled || !now.room) {
+        if before.room == local.room && (before.unsettled == local.unsettled || !local.room) {
             return;
         }
+        self.changes += 1;
+        local.since = self.changes;
+        let now = *local;
+        if let Some(index) = &mut self.index {
+            index.change(slot.0, before, now);
+        }
+    }
+}
+
+/// Local consumers with room, by what is unsettled there.
+struct Index {
+    buckets: Lists,
+    filled: Bitmap,
+    /// The smallest value of a local consumer with room.
+    lowest: Option<u32>,
+}
+
+impl Index {
+    fn new(locals: &Slab<Local>) -> Self {
+        let mut index = Self { buckets: Lists::new(1), filled: Bitmap::default(), lowest: None };
+        let mut in_order: Vec<_> = locals.iter().map(|(slot, local)| (local.since, slot as u32, *local)).collect();
+        in_order.sort_unstable_by_key(|&(since, slot, _)| (since, slot));
+        for (_, slot, local) in in_order {
+            index.buckets.reserve(slot);
+            if local.room {
+                index.change(slot, Local { room: false, ..local }, local);
+            }
+        }
+        index
+    }
+
+    #[inline]
+    fn first(&self) -> Option<(u32, u32)> {
+        self.lowest.and_then(|value| Some((value, self.buckets.first(value as usize)?)))
+    }
+
+    fn change(&mut self, slot: u32, before: Local, now: Local) {
         if now.room {
             self.buckets.reserve_lists(now.unsettled as usize + 1);
-            self.buckets.push(now.unsettled as usize, slot.0);
+            self.buckets.push(now.unsettled as usize, slot);
             if self.buckets.length(now.unsettled as usize) == 1 {
                 self.filled.set(now.unsettled);
             }
             self.lowest = Some(self.lowest.map_or(now.unsettled, |lowest| lowest.min(now.unsettled)));
         } else {
-            self.buckets.remove(slot.0);
+            self.buckets.remove(slot);
         }
         if before.room && self.buckets.length(before.unsettled as usize) == 0 {
             self.filled.clear(before.unsettled);
