@@ -83,6 +83,7 @@ impl World {
         let mut bench = Bench::default();
         // Of credit as well, for the shadow's.
         bench.quiet = false;
+        bench.straight = seed % 2 == 0;
         let connection = bench.connect(50);
         let shadow = Shadow::default();
         let mut world = World {

@@ -7,8 +7,8 @@ use ringway::link::{Direction, ReceiverSettleMode, SenderSettleMode, Terminus};
 use ringway::outcome::{Fault, State, StateKind};
 use ringway::payload::Payload;
 use ringway::routing::{
-    AddressAttributes, AddressMatch, AddressRule, AddressRules, Arrival, Attach, Attached, FlowControl, Output, Router,
-    RouterSettings, Treatment,
+    AddressAttributes, AddressMatch, AddressRule, AddressRules, Arrival, Attach, Attached, FlowControl, Head, Output,
+    Router, RouterSettings, Treatment,
 };
 use ringway::time::Time;
 use std::collections::HashMap;
@@ -43,6 +43,8 @@ pub struct Bench {
     pub states: Vec<(u32, Option<State>)>,
     /// Leave out credit and released payload from what `take` gives.
     pub quiet: bool,
+    /// The usual deliveries and outcomes go the straight way, as a driver has them go.
+    pub straight: bool,
     /// Links whose engine takes nothing whole.
     pub slow: Vec<LinkId>,
     pending: Vec<Out>,
@@ -110,6 +112,7 @@ impl Bench {
             sent: Vec::new(),
             states: Vec::new(),
             quiet: true,
+            straight: false,
             slow: Vec::new(),
             pending: Vec::new(),
             credit: HashMap::new(),
@@ -220,14 +223,21 @@ impl Bench {
         if let Some(credit) = self.credit.get_mut(&link) {
             *credit = credit.saturating_sub(1);
         }
-        let arrival = Arrival {
-            wire: WireDelivery { session: SessionNumber(0), delivery_id: number },
-            message_format: 0,
-            settled,
-            complete,
-            payload: Payload::copied(body.as_bytes()),
-            to,
-        };
+        let wire = WireDelivery { session: SessionNumber(0), delivery_id: number };
+        let head = Head { wire, message_format: 0, settled, bytes: body.len() as u32 };
+        let straight = self.straight && complete && to.is_none();
+        if let Some(pass) = straight.then(|| self.router.pass(link, head, self.now)).flatten() {
+            let link = self.links[&pass.port];
+            self.sent.push((link, pass.delivery));
+            match self.slow.contains(&link) {
+                true => self.router.passed_partly(&pass),
+                false => self.router.passed(&pass),
+            }
+            self.pending.push(Out::Send(link, body.to_owned(), pass.settled, true));
+            return (!settled).then_some(pass.delivery);
+        }
+        let arrival =
+            Arrival { wire, message_format: 0, settled, complete, payload: Payload::copied(body.as_bytes()), to };
         self.router.delivery(link, arrival, self.now)
     }
 
@@ -239,6 +249,14 @@ impl Bench {
     pub fn dispose(&mut self, at: usize, state: Option<State>, settled: bool) {
         let (_, delivery) = self.sent[at];
         let wire = WireDelivery { session: SessionNumber(0), delivery_id: at as u32 };
+        let kind = state.as_ref().map(|state| state.kind);
+        let straight = self.straight && settled;
+        let outcome = kind.unwrap_or(StateKind::Other);
+        if let Some((_, wire)) = straight.then(|| self.router.settle(delivery, outcome, self.now)).flatten() {
+            self.pending.push(Out::Told(wire.delivery_id, kind, true));
+            self.states.push((wire.delivery_id, state));
+            return;
+        }
         self.router.receiver_disposition(delivery, wire, state, settled, self.now);
     }
 
