@@ -265,7 +265,7 @@ fn maps_over_several_lines_are_one_value() {
             "f.conf:2: listener: openProperties: not served by this version (own open properties): take it out, or start \
              with --allow-unsupported, then they aren't sent",
             "f.conf:6: listener: unknown attribute 'prot'; did you mean 'port'?",
-            "f.conf:8: vhost: not served by this version (policy): take it out, or start with --allow-unsupported, \
+            "f.conf:8: vhost 'h': not served by this version (policy): take it out, or start with --allow-unsupported, \
              then nothing is denied",
             "f.conf:10: vhost: the map 'groups' isn't closed: a '}' is missing",
         ]

@@ -82,3 +82,10 @@ fn what_is_not_json_has_its_line_too() {
     );
     assert_eq!(errors("{\"router\": {}}"), ["router.json:1: expected a list of [\"section\", {attributes}]"]);
 }
+
+#[test]
+fn lines_that_begin_with_a_hash_are_comments() {
+    let config =
+        load("# made by a template\n[\n  [\"listener\", {\n    # any\n    \"port\": 7}]]", "router.json").unwrap();
+    assert_eq!((config.listeners[0].port, config.listeners[0].line), (7, 3));
+}

@@ -25,7 +25,8 @@ pub(super) fn build(sections: &[Section], report: &mut Report) -> Config {
     across::listeners_apart(&listeners, report);
     across::addresses_apart(&addresses, report);
     across::modules_apart(&logs, report);
-    if of("listener").next().is_none() {
+    // What is wrong with those that there are is told already.
+    if listeners.is_empty() && (of("listener").next().is_none() || !report.has_errors()) {
         report.warning(0, "no listener: nobody can connect");
     }
     Config { router, listeners, addresses, logs, warnings: Vec::new(), unsupported: Vec::new() }

@@ -120,7 +120,9 @@ impl Checked {
         if self.entity.is_single && !self.is_broken && self.values.iter().all(is_default) {
             return;
         }
-        let what = match self.name() {
+        // What its writer knows it by.
+        let telling = ["name", "prefix", "pattern", "address", "hostname", "exchangeName", "host"];
+        let what = match telling.iter().find_map(|name| self.stated_text(name)) {
             Some(name) => format!("{} '{name}'", self.entity.name),
             None => self.entity.name.to_string(),
         };

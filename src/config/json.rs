@@ -1,4 +1,4 @@
-//! The JSON form: a list of `["section", {attributes}]`.
+//! The JSON form: a list of `["section", {attributes}]`. A line that begins with `#` is a comment.
 //!
 //! serde_json reads it; a raw value is a piece of the text itself, so where it stands there gives its line.
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use std::fmt;
 
 pub(super) fn parse(text: &str, report: &mut Report) -> Vec<Section> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = &without_comments(text.strip_prefix('\u{feff}').unwrap_or(text));
     let entries: Vec<&RawValue> = match serde_json::from_str(text) {
         Ok(entries) => entries,
         Err(error) => {
@@ -19,6 +19,12 @@ pub(super) fn parse(text: &str, report: &mut Report) -> Vec<Section> {
         }
     };
     entries.into_iter().filter_map(|entry| section(text, entry.get(), report)).collect()
+}
+
+/// The text with comments' lines empty, so that the others keep their numbers.
+fn without_comments(text: &str) -> String {
+    let is_comment = |line: &&str| line.trim_start().starts_with('#');
+    text.lines().map(|line| if is_comment(&line) { "" } else { line }).collect::<Vec<_>>().join("\n")
 }
 
 fn section(text: &str, entry: &str, report: &mut Report) -> Option<Section> {

@@ -97,6 +97,10 @@ impl Report {
         self.warnings.push(Problem { file: self.file.clone(), line, text: text.into() });
     }
 
+    pub fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
     /// All that is wrong or not served, without places.
     pub fn complaints(self) -> Vec<String> {
         self.errors.into_iter().chain(self.unsupported).map(|problem| problem.text).collect()
