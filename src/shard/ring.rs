@@ -4,7 +4,7 @@
 //! Doesn't: know what an operation is for beyond its [`Operation`] kind.
 //!
 //! Invariant: every operation pushed here completes exactly once (nothing multishot), so that its owner can count; but for the
-//! ringing of doorbells, which nobody counts.
+//! ringing of doorbells, which nobody counts, and quiet sends (`stream.rs`), which say nothing when all went well.
 
 use crate::arena::SlabId;
 use crate::ids::{ConnectionId, ShardId};
@@ -162,7 +162,9 @@ impl Ring {
             _ => RingError::Other("io_uring can't be set up", error),
         })?;
         let features = ring.params();
-        if !features.is_feature_ext_arg() || !features.is_feature_nodrop() || !features.is_feature_fast_poll() {
+        let has_waits = features.is_feature_ext_arg() && features.is_feature_fast_poll();
+        let has_completions = features.is_feature_nodrop() && features.is_feature_skip_cqe_on_success();
+        if !(has_waits && has_completions) {
             return Err(RingError::TooOld);
         }
         let made = Ring { ring, backlog: VecDeque::new(), enters: 0 };
@@ -220,6 +222,13 @@ impl Ring {
             }
             self.backlog.pop_front();
         }
+    }
+
+    /// Whether the kernel has started everything that was pushed, and told everything that it had to tell at once.
+    #[inline]
+    pub fn is_submitted(&mut self) -> bool {
+        let submission = self.ring.submission();
+        self.backlog.is_empty() && submission.is_empty() && !submission.cq_overflow()
     }
 
     /// Submits what was queued and sleeps until something completed or `timeout` passed; `None`: no limit. A zero

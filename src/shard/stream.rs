@@ -53,6 +53,8 @@ pub struct Stream {
     pub deadline: Option<Time>,
     /// In the turn's list of connections to flush.
     pub listed: bool,
+    /// To be flushed again once the send in flight is over.
+    pub flush_after_send: bool,
 }
 
 /// A send in flight: the buffers belong to the kernel.
@@ -61,6 +63,8 @@ struct Sending {
     total: usize,
     sent: usize,
     message: Option<Box<Message>>,
+    /// Done with the enter that submits it, unless a completion says otherwise.
+    quiet: bool,
 }
 
 impl Sending {
@@ -144,6 +148,7 @@ impl Stream {
             timer: None,
             deadline: None,
             listed: false,
+            flush_after_send: false,
         }
     }
 
@@ -179,6 +184,24 @@ impl Stream {
     #[inline]
     pub fn is_sending(&self) -> bool {
         self.sending.is_some()
+    }
+
+    /// The send in flight is quiet.
+    #[inline]
+    pub fn is_sending_quietly(&self) -> bool {
+        self.sending.as_ref().is_some_and(|sending| sending.quiet)
+    }
+
+    /// Bytes of the send in flight.
+    #[inline]
+    pub fn sending_bytes(&self) -> usize {
+        self.sending.as_ref().map_or(0, |sending| sending.total)
+    }
+
+    /// Asks for a flush once the send in flight is over. True: it is a quiet one, so nothing else wakes the shard for it.
+    pub fn flush_behind_send(&mut self) -> bool {
+        self.flush_after_send = true;
+        self.is_sending_quietly()
     }
 
     /// Nothing is in flight: the slot may be freed.
@@ -221,22 +244,32 @@ impl Stream {
         self.emptied = !more;
     }
 
-    /// Starts a send. None is in flight, and there is something in it.
+    /// Starts a quiet send. None is in flight, and there is something in it.
+    ///
+    /// The kernel takes it inside the enter that submits it, or at once says (by a completion) what it didn't take;
+    /// the rest is then sent in the usual way, which waits for room. So a send costs no completion as a rule, and no
+    /// turn of its own.
     #[inline]
     pub fn send(&mut self, transmit: Transmit, ring: &mut Ring, messages: &mut Vec<Box<Message>>) {
         debug_assert!(self.sending.is_none());
         let total = transmit.len();
         let message =
             if transmit.ranges().is_empty() { None } else { Some(messages.pop().unwrap_or_else(Message::new)) };
-        self.sending = Some(Sending { transmit, total, sent: 0, message });
+        self.sending = Some(Sending { transmit, total, sent: 0, message, quiet: true });
         self.push_send(ring);
     }
 
     fn push_send(&mut self, ring: &mut Ring) {
         let fd = types::Fd(self.fd.as_raw_fd());
         let Some(sending) = &mut self.sending else { return };
-        // WAITALL: the kernel itself goes on after a short write, which saves a turn each time.
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        // WAITALL: the kernel itself goes on after a short write, which saves a turn each time; of a quiet send it
+        // makes a short write a failure, which is told.
+        let mut flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        let mut entry_flags = squeue::Flags::empty();
+        if sending.quiet {
+            flags |= libc::MSG_DONTWAIT;
+            entry_flags = squeue::Flags::SKIP_SUCCESS;
+        }
         let entry = match &mut sending.message {
             None => {
                 let rest = &sending.transmit.bytes[sending.sent..];
@@ -248,12 +281,22 @@ impl Stream {
             }
         };
         // SAFETY: the bytes, ranges and message stay untouched and in place in `sending` until the completion.
-        unsafe { ring.push(entry.user_data(Operation::Send(self.id).user_data())) };
+        unsafe { ring.push(entry.flags(entry_flags).user_data(Operation::Send(self.id).user_data())) };
+    }
+
+    /// The enter that submitted a quiet send is over, and nothing was said of it: all of it went.
+    #[inline]
+    pub fn sent_quietly(&mut self) -> SendOutcome {
+        match self.sending.take() {
+            Some(Sending { transmit, message, .. }) => SendOutcome::Done { transmit, message, failed: false },
+            None => SendOutcome::None,
+        }
     }
 
     /// A send completed with `result`.
     pub fn sent(&mut self, result: i32, ring: &mut Ring) -> SendOutcome {
         let Some(sending) = &mut self.sending else { return SendOutcome::None };
+        sending.quiet = false;
         if result >= 0 {
             sending.sent += result as usize;
         }

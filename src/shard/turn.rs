@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 const LINGER: Duration = Duration::from_secs(2);
 /// How long, behind the stop's deadline, the kernel may take to give back what was cancelled.
 const DRAIN: Duration = Duration::from_secs(2);
+/// Bytes of quiet sends that may be kept during a sleep, until the next turn gives their buffers back.
+const KEPT_ASLEEP_BYTES_MAX: usize = 64 * 1024;
 /// SENDMSG messages kept for the next sends.
 const MESSAGES_MAX: usize = 1024;
 
@@ -71,10 +73,13 @@ pub struct Turn<A: Application> {
     /// Connections whose receive is to be armed at the turn's end.
     receiving: Vec<ConnectionId>,
     touched: Vec<ConnectionId>,
+    /// Connections with a quiet send that isn't known to be over.
+    quiet: Vec<ConnectionId>,
+    /// What hangs on those sends doesn't bear a sleep: more is to be flushed behind one, or they keep much memory.
+    quiet_urgent: bool,
+    quiet_bytes: usize,
     completions: Vec<Completion>,
     messages: Vec<Box<Message>>,
-    /// A send was started in this turn: it completes at once, as a rule.
-    has_sent: bool,
     mailbox: Arc<Mailbox>,
     /// Where the read of the orders' bell lands: boxed, so that it stays in place.
     bell: Box<u64>,
@@ -105,9 +110,11 @@ impl<A: Application> Turn<A> {
             flushing: Vec::with_capacity(1024),
             receiving: Vec::with_capacity(1024),
             touched: Vec::with_capacity(1024),
+            quiet: Vec::with_capacity(1024),
+            quiet_urgent: false,
+            quiet_bytes: 0,
             completions: Vec::with_capacity(8192),
             messages: Vec::new(),
-            has_sent: false,
             mailbox,
             bell: Box::new(0),
             bell_in_flight: false,
@@ -154,15 +161,17 @@ impl<A: Application> Turn<A> {
         Ok(())
     }
 
-    /// Submits what the turn made, and sleeps until something happens.
+    /// Submits what the turn made, and sleeps until something happens, unless a quiet send has to be known over first.
     fn sleep(&mut self) -> io::Result<()> {
+        self.ring_doorbells();
         let timeout = self.sleep_limit();
+        if self.quiet_urgent || timeout == Some(Duration::ZERO) {
+            return self.ring.submit_and_look();
+        }
         if !self.post.has_peers() || matches!(self.stop, Stop::Draining(_)) {
             return self.ring.submit_and_wait(timeout);
         }
-        self.ring_doorbells();
-        // Sends complete at once, as a rule: no use in having the others wake a shard that won't sleep.
-        if std::mem::take(&mut self.has_sent) || timeout == Some(Duration::ZERO) || !self.post.arm() {
+        if !self.post.arm() {
             return self.ring.submit_and_look();
         }
         let result = self.ring.submit_and_wait(timeout);
@@ -180,6 +189,7 @@ impl<A: Application> Turn<A> {
             self.complete(completion);
         }
         self.completions = completions;
+        self.end_quiet_sends();
 
         self.expire();
         self.receive_crossings();
@@ -292,25 +302,56 @@ impl<A: Application> Turn<A> {
         if result > 0 {
             self.counters.bytes_sent += result as u64;
         }
-        match stream.sent(result, &mut self.ring) {
-            SendOutcome::Short => self.counters.sends_short += 1,
-            SendOutcome::None => {}
-            SendOutcome::Done { transmit, message, failed } => {
-                if let Some(message) = message {
-                    if self.messages.len() < MESSAGES_MAX {
-                        self.messages.push(message);
-                    }
-                }
-                self.application.transmitted(transmit);
-                if failed && stream.phase == Phase::Open {
-                    // What the peer still sends would come to nothing.
-                    stream.broken = true;
-                    self.end_input(id);
-                }
-            }
-        }
+        let outcome = stream.sent(result, &mut self.ring);
+        self.end_send(id, outcome);
         self.list(id);
         self.reap(id);
+    }
+
+    fn end_send(&mut self, id: ConnectionId, outcome: SendOutcome) {
+        let SendOutcome::Done { transmit, message, failed } = outcome else {
+            self.counters.sends_short += u64::from(matches!(outcome, SendOutcome::Short));
+            return;
+        };
+        if let Some(message) = message {
+            if self.messages.len() < MESSAGES_MAX {
+                self.messages.push(message);
+            }
+        }
+        self.application.transmitted(transmit);
+        if let Some(stream) = self.streams.get_mut(id).filter(|stream| failed && stream.phase == Phase::Open) {
+            // What the peer still sends would come to nothing.
+            stream.broken = true;
+            self.end_input(id);
+        }
+    }
+
+    /// The kernel was entered, and what it had to say of quiet sends was heard: the others are over.
+    fn end_quiet_sends(&mut self) {
+        if self.quiet.is_empty() || !self.ring.is_submitted() {
+            return;
+        }
+        let mut quiet = std::mem::take(&mut self.quiet);
+        for id in quiet.drain(..) {
+            let Some(stream) = self.streams.get_mut(id) else { continue };
+            if !stream.is_sending_quietly() {
+                continue;
+            }
+            self.counters.bytes_sent += stream.sending_bytes() as u64;
+            let outcome = stream.sent_quietly();
+            let flush = std::mem::take(&mut stream.flush_after_send) || stream.moving.is_some();
+            let ending = stream.phase == Phase::Ending;
+            self.end_send(id, outcome);
+            if flush {
+                self.list(id);
+            }
+            if ending {
+                self.reap(id);
+            }
+        }
+        self.quiet = quiet;
+        self.quiet_urgent = false;
+        self.quiet_bytes = 0;
     }
 
     fn complete_accept(&mut self, index: u32, result: i32) {
@@ -514,14 +555,18 @@ impl<A: Application> Turn<A> {
             }
             return;
         }
-        if !stream.is_sending() {
+        if stream.is_sending() {
+            self.quiet_urgent |= stream.flush_behind_send();
+        } else {
             let unsent = stream.take_unsent();
             if let Some(transmit) = unsent.or_else(|| self.application.poll_transmit(id, self.now)) {
                 if transmit.len() == 0 {
                     self.application.transmitted(transmit);
                 } else {
                     self.counters.sends += 1;
-                    self.has_sent = true;
+                    self.quiet.push(id);
+                    self.quiet_bytes += transmit.len();
+                    self.quiet_urgent |= self.quiet_bytes > KEPT_ASLEEP_BYTES_MAX || !transmit.ranges().is_empty();
                     stream.send(transmit, &mut self.ring, &mut self.messages);
                 }
             }
@@ -541,6 +586,7 @@ impl<A: Application> Turn<A> {
         self.limit(id);
         let Some(stream) = self.streams.get_mut(id) else { return };
         if stream.is_sending() {
+            self.quiet_urgent |= stream.flush_behind_send();
             return;
         }
         if stream.input_over {
