@@ -742,7 +742,7 @@ fn rules() -> AddressRules {
         (rule.attributes.alert_count, rule.attributes.alert_size) = (Some(COUNT), Some(SIZE));
         rule
     };
-    AddressRules::new(settings().rules.rules().iter().map(watched).collect()).expect("rules")
+    AddressRules::new(settings().rules.rules().map(watched).collect()).expect("rules")
 }
 
 fn run(flow_control: FlowControl, credit_slack_percent: u32) {

@@ -17,6 +17,7 @@
 //! - A connection's links are gone from the router when `closed` returns.
 
 mod anonymous;
+mod connections;
 mod direct;
 mod events;
 mod moving;
@@ -24,12 +25,16 @@ mod moving;
 mod outbox;
 mod outputs;
 mod report;
+mod requests;
 mod rows;
+mod service;
 mod trace;
 
+pub use connections::ConnectionRow;
 pub use moving::Moved;
 pub use report::Report;
 pub use rows::{LinkRow, Page, RouterRow, Rows, Table};
+pub use service::{Answer, Request};
 
 use crate::engine::{
     self, Engine, Event, LinkAnswer, RemoteAttach, RemoteError, RemoteOpen, SaslInit, Sent, Transfer, Transmit,
@@ -48,6 +53,7 @@ use events::{Publication, Publisher};
 use moving::Moving;
 use outbox::Outbox;
 use outputs::Outputs;
+use service::Service;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +77,7 @@ struct Peer {
     /// `[Cn]` in the log.
     number: u64,
     link_capacity: u32,
+    facts: connections::Facts,
     /// In `Dispatch::pending`.
     pending: bool,
     /// In `Dispatch::deferred`: no more input until its turn comes.
@@ -102,6 +109,7 @@ pub struct Dispatch {
     outputs: Outputs,
     packer: Packer,
     publisher: Publisher,
+    service: Service,
     /// Drained by the driver after each call, so it is as long as one call's work.
     reports: VecDeque<Report>,
     trace: Trace,
@@ -126,6 +134,7 @@ impl Peer {
             engine,
             number,
             link_capacity,
+            facts: connections::Facts::default(),
             pending: false,
             deferred: false,
             opened: false,
@@ -160,6 +169,7 @@ impl Dispatch {
     /// That of one shard, of so many. `trace`: report every frame.
     pub fn new(router: RouterSettings, shard: ShardId, shards: u16, trace: bool, now: Time) -> Dispatch {
         Dispatch {
+            service: Service::default(),
             publisher: Publisher::new(&router.router_id),
             router: Router::on_shard(router, shard, shards, now),
             peers: Vec::new(),
@@ -304,7 +314,7 @@ impl Dispatch {
         match event {
             Event::SaslInit(init) => self.sasl_init(id, *init),
             Event::SaslResponse(response) => self.sasl_response(id, &response),
-            Event::Opened(open) => self.opened(id, *open),
+            Event::Opened(open) => self.opened(id, *open, now),
             Event::Attached { link, attach } => self.attach_asked(id, link, attach, now),
             Event::LinkEnded { link, token, closed, error } => {
                 self.link_forgotten(id, link);
@@ -370,13 +380,20 @@ impl Dispatch {
         engine.sasl_outcome(accepted);
         let Some(peer) = find(&mut self.peers, id) else { return };
         let mechanism = peer.exchange.take().map(|(_, mechanism)| mechanism).unwrap_or_default();
+        if accepted {
+            peer.facts.mechanism = Some(mechanism.as_str().into());
+            peer.facts.user = user.as_deref().map(Into::into);
+        }
         let connection = peer.number;
         self.report(Report::Authenticated { connection, mechanism, user, accepted });
     }
 
-    fn opened(&mut self, id: ConnectionId, open: RemoteOpen) {
+    fn opened(&mut self, id: ConnectionId, open: RemoteOpen, now: Time) {
         let Some(peer) = find(&mut self.peers, id) else { return };
         peer.opened = true;
+        peer.facts.opened_at = now;
+        peer.facts.container = open.container_id.as_str().into();
+        peer.facts.properties = open.properties;
         let (connection, link_capacity) = (peer.number, peer.link_capacity);
         self.router.connection_opened(id, link_capacity);
         self.report(Report::ConnectionOpened {
@@ -453,7 +470,7 @@ impl Dispatch {
         now: Time,
     ) {
         self.router.link_ended(token, closed, now);
-        if let Some(from) = self.publisher.left(token) {
+        if let Some(from) = self.publisher.left(token).or_else(|| self.service.left(token)) {
             self.router.link_ended(from, true, now);
         }
         if let Some(connection) = find(&mut self.peers, id).map(|peer| peer.number) {
@@ -535,7 +552,9 @@ impl Dispatch {
     fn apply(&mut self, output: Output) {
         match output {
             Output::Send { port, delivery, message_format, settled, complete, payload } => {
-                let Some(engine) = self.engine(port.connection) else { return };
+                let Some(engine) = self.engine(port.connection) else {
+                    return self.request_sent(port, delivery, complete, &payload);
+                };
                 let sent = engine.send(port.link, delivery, message_format, settled, complete, payload);
                 self.deliveries_out += 1;
                 self.after_send(port, sent);
@@ -560,7 +579,9 @@ impl Dispatch {
                 }
             }
             Output::SendMore { port, delivery, complete, payload } => {
-                let Some(engine) = self.engine(port.connection) else { return };
+                let Some(engine) = self.engine(port.connection) else {
+                    return self.request_more(port, delivery, complete, &payload);
+                };
                 let sent = engine.send_more(port.link, delivery, complete, payload);
                 self.after_send(port, sent);
             }
@@ -608,7 +629,7 @@ impl Dispatch {
     }
 
     fn abort(&mut self, port: Port, delivery: DeliveryId) {
-        let Some(engine) = self.engine(port.connection) else { return };
+        let Some(engine) = self.engine(port.connection) else { return self.request_aborted(port, delivery) };
         let sent = engine.send_abort(port.link, delivery);
         self.after_send(port, sent);
     }

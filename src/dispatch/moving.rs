@@ -6,12 +6,14 @@
 //! Life: an attach decides → `poll_move` says so → `take` here → `adopt` there, where the attach is answered. In between
 //! nothing of the connection is acted on, and bytes that still come are kept. The end of the connection voids the move.
 
+use super::connections::Facts;
 use super::{find, Dispatch, Peer};
 use crate::engine::{Engine, RemoteAttach, Suspended};
 use crate::ids::{ConnectionId, LinkHandle, ShardId};
 use crate::link::Terminus;
 use crate::routing;
 use crate::time::Time;
+use std::time::Duration;
 
 /// The attach that made a connection move. It is answered where the connection then lives.
 pub(super) struct Moving {
@@ -24,6 +26,9 @@ pub struct Moved {
     engine: Suspended,
     number: u64,
     link_capacity: u32,
+    facts: Facts,
+    /// Since it was opened.
+    age: Duration,
     decider: Moving,
 }
 
@@ -77,16 +82,19 @@ impl Dispatch {
         }
         let peer = self.peers.get_mut(id.index as usize)?.take()?;
         self.router.connection_closed(id, now);
-        let Peer { engine, number, link_capacity, .. } = *peer;
-        Some(Moved { engine: engine.suspend(), number, link_capacity, decider })
+        let Peer { engine, number, link_capacity, facts, .. } = *peer;
+        let age = now.since(facts.opened_at);
+        Some(Moved { engine: engine.suspend(), number, link_capacity, facts, age, decider })
     }
 
     /// A connection arrived here. Its id stays until `closed`.
     pub fn adopt(&mut self, id: ConnectionId, moved: Moved, now: Time) {
-        let Moved { engine, number, link_capacity, decider } = moved;
+        let Moved { engine, number, link_capacity, facts, age, decider } = moved;
         let engine = Engine::resume(engine);
         self.trace.is_any |= engine.is_traced();
         let mut peer = Box::new(Peer::new(id, engine, number, link_capacity));
+        // Each shard has a beginning of its own.
+        peer.facts = Facts { opened_at: Time(now.0.saturating_sub(age.as_nanos() as u64)), ..facts };
         (peer.opened, peer.is_home) = (true, true);
         self.seat(peer);
         self.router.connection_opened(id, link_capacity);

@@ -1,5 +1,6 @@
 //! What is shown of the router, its links and addresses: a table a page at a time, each page bounded work.
 
+use super::connections::ConnectionRow;
 use super::Dispatch;
 use crate::routing::{self, AddressRow, Counters, Spread};
 use crate::time::Time;
@@ -12,6 +13,7 @@ pub enum Table {
     Router,
     Links,
     Addresses,
+    Connections,
 }
 
 /// A page of a table.
@@ -27,6 +29,7 @@ pub enum Rows {
     Router(Box<RouterRow>),
     Links(Vec<LinkRow>),
     Addresses(Vec<AddressRow>),
+    Connections(Vec<ConnectionRow>),
 }
 
 /// What a shard's router has in all, since its start or now.
@@ -35,17 +38,37 @@ pub struct RouterRow {
     pub counters: Counters,
     pub spread: Spread,
     pub connections: u64,
+    /// Attached ones of peers.
     pub links: u64,
+    /// Without the ones that the router serves itself.
     pub addresses: u64,
+    /// Addresses that the router serves itself: every shard has them all.
+    pub served_addresses: u64,
     /// Deliveries that are in it.
     pub deliveries: u64,
     /// Threshold edges.
     pub edges: u64,
 }
 
+impl RouterRow {
+    /// Adds another shard's part.
+    pub fn add(&mut self, other: &RouterRow) {
+        self.counters.add(&other.counters);
+        self.spread.merge(&other.spread);
+        self.connections += other.connections;
+        self.links += other.links;
+        self.addresses += other.addresses;
+        self.served_addresses = self.served_addresses.max(other.served_addresses);
+        self.deliveries += other.deliveries;
+        self.edges += other.edges;
+    }
+}
+
 /// A link, as routing and its connection know it.
 #[derive(Clone, Debug)]
 pub struct LinkRow {
+    /// Its own, no other link's of any shard.
+    pub number: u64,
     /// `[Cn]` in the log.
     pub connection: u64,
     pub name: String,
@@ -65,6 +88,10 @@ impl Dispatch {
                 let (rows, next) = self.router.link_rows(from, PAGE_SLOTS, now);
                 Page { rows: Rows::Links(rows.into_iter().map(|row| self.link_row(row)).collect()), next }
             }
+            Table::Connections => {
+                let (rows, next) = self.connection_rows(from, PAGE_SLOTS, now);
+                Page { rows: Rows::Connections(rows), next }
+            }
         }
     }
 
@@ -73,8 +100,9 @@ impl Dispatch {
             counters: *self.router.totals(),
             spread: *self.router.spread(),
             connections: self.router.connections_len() as u64,
-            links: self.router.links_len() as u64,
-            addresses: self.router.addresses_len() as u64,
+            links: self.router.peer_links_len() as u64,
+            addresses: (self.router.addresses_len() - self.service.addresses_len()) as u64,
+            served_addresses: self.service.addresses_len() as u64,
             deliveries: self.router.deliveries_len() as u64,
             edges: self.router.edges_counted(),
         }
@@ -86,6 +114,7 @@ impl Dispatch {
         let peer = self.peers.get(port.connection.index as usize).and_then(Option::as_deref);
         let peer = peer.filter(|peer| peer.id == port.connection);
         let name = peer.and_then(|peer| peer.engine.link_name(port.link)).unwrap_or_default().to_owned();
-        LinkRow { connection: peer.map_or(0, |peer| peer.number), name, routing }
+        let number = 1 + u64::from(routing.id.generation) * u64::from(self.shards) + u64::from(self.shard.0);
+        LinkRow { number, connection: peer.map_or(0, |peer| peer.number), name, routing }
     }
 }

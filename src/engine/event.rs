@@ -91,6 +91,8 @@ pub struct RemoteOpen {
     /// `product` and `version` of the peer's properties, where given.
     pub product: Option<String>,
     pub version: Option<String>,
+    /// All of its properties, a map as it was encoded. None: absent, or too many to be kept.
+    pub properties: Option<Box<[u8]>>,
     pub offered_capabilities: Vec<String>,
     pub desired_capabilities: Vec<String>,
 }

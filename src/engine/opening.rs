@@ -16,6 +16,8 @@ use std::time::Duration;
 /// The shortest idle time-out that a peer may ask for, in milliseconds: shorter ones would have the router do little
 /// but send empty frames.
 const IDLE_TIME_OUT_MIN: u32 = 50;
+/// Properties of a peer's open that are kept for whoever asks; longer ones are not.
+const KEPT_PROPERTIES_BYTES_MAX: usize = 4096;
 
 impl Engine {
     pub(super) fn on_open(&mut self, open: &wire::Open<'_>) -> Result<Event, Violation> {
@@ -36,6 +38,7 @@ impl Engine {
         self.write_open();
         self.phase = Phase::Open;
         let (product, version) = product_and_version(open.properties);
+        let kept = open.properties.filter(|properties| properties.len() <= KEPT_PROPERTIES_BYTES_MAX);
         Ok(Event::Opened(Box::new(RemoteOpen {
             container_id: open.container_id.to_owned(),
             hostname: open.hostname.map(str::to_owned),
@@ -44,6 +47,7 @@ impl Engine {
             idle_timeout_milliseconds: idle,
             product,
             version,
+            properties: kept.map(Into::into),
             offered_capabilities: open.offered_capabilities.iter().map(str::to_owned).collect(),
             desired_capabilities: open.desired_capabilities.iter().map(str::to_owned).collect(),
         })))

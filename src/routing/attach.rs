@@ -1,15 +1,16 @@
 //! Attaching links: what an address is, who may use it, and what is refused.
 
 use crate::arena::Arena;
-use crate::ids::{AddressId, ConnectionId, LinkHandle, LinkId, Port, SessionNumber};
+use crate::ids::{AddressId, LinkId};
 use crate::limits;
-use crate::link::{Direction, ReceiverSettleMode, SenderSettleMode, Terminus};
+use crate::link::{Direction, Terminus};
 use crate::outcome::Fault;
 use crate::routing::address::Address;
 use crate::routing::counters::Counters;
 use crate::routing::credit::CreditSettings;
 use crate::routing::link::{Consumer, End, Link, Sender};
 use crate::routing::name::{self, Class, Name};
+use crate::routing::own::own_handle;
 use crate::routing::router::{Attach, Attached, Router};
 use crate::routing::settings::{AddressAttributes, RouterSettings, Treatment};
 use crate::routing::table::AddressTable;
@@ -39,7 +40,8 @@ impl Router {
             end: End::Sender(Sender::anonymous(capacity)),
         });
         self.enlist(id, &attach, capacity);
-        let events_from = address.filter(|_| subscribes).map(|address| self.attach_own(id, address));
+        let subscription = address.filter(|_| subscribes);
+        let events_from = subscription.map(|address| self.attach_own_sender(own_handle(id), Some(address)));
         Ok(Attached {
             link: id,
             dynamic_address,
@@ -54,38 +56,8 @@ impl Router {
         name::parse(text, &self.settings.router_id).is_some_and(is_events)
     }
 
-    /// The router's own link to a subscriber's address.
-    fn attach_own(&mut self, subscriber: LinkId, address: AddressId) -> LinkId {
-        let capacity = limits::LINK_CAPACITY_DEFAULT;
-        self.connections.open_own(capacity);
-        let link = LinkHandle { index: subscriber.index, generation: subscriber.generation };
-        let port = Port { connection: ConnectionId::ROUTER, link };
-        let id = self.links.insert(Link {
-            port,
-            session_slot: 0,
-            connection_position: 0,
-            address: Some(address),
-            address_position: 0,
-            sender_settle_mode: SenderSettleMode::Settled,
-            receiver_settle_mode: ReceiverSettleMode::First,
-            counters: Counters::default(),
-            end: End::Sender(Sender::anonymous(capacity)),
-        });
-        let attach = Attach {
-            port,
-            session: SessionNumber(0),
-            direction: Direction::Incoming,
-            terminus: &Terminus::Absent,
-            name: "",
-            sender_settle_mode: SenderSettleMode::Settled,
-            receiver_settle_mode: ReceiverSettleMode::First,
-        };
-        self.enlist(id, &attach, capacity);
-        id
-    }
-
     /// Puts a new link into the lists of its connection and its address; a sender may get credit.
-    fn enlist(&mut self, id: LinkId, attach: &Attach<'_>, capacity: u32) {
+    pub(super) fn enlist(&mut self, id: LinkId, attach: &Attach<'_>, capacity: u32) {
         let place = self.connections.add_link(attach.port.connection, attach.session, id);
         let Some(link) = self.links.get_mut(id) else { return };
         if let Some((position, session)) = place {
@@ -142,6 +114,9 @@ impl Router {
             (Direction::Incoming, None) => Ok((None, None)),
             (Direction::Outgoing, None) => {
                 Err(Fault::link("qd:no-route-to-dest", "no route to the destination node: it has no address"))
+            }
+            (Direction::Outgoing, Some(name)) if self.is_served(name) => {
+                Err(Fault::link("amqp:unauthorized-access", "only the router consumes from this address"))
             }
             (Direction::Outgoing, Some(Name { class: Class::Local | Class::Router, .. })) => {
                 Err(Fault::link("amqp:not-found", "the address belongs to the router"))
@@ -201,6 +176,19 @@ fn find_or_make(
     if treatment == Treatment::Unavailable {
         return Err(Fault::link("amqp:not-found", "the address is unavailable"));
     }
+    Ok(make(addresses, table, settings, edges, name, treatment, attributes))
+}
+
+/// A new address.
+pub(super) fn make(
+    addresses: &mut Arena<AddressId, Address>,
+    table: &mut AddressTable,
+    settings: &RouterSettings,
+    edges: &mut EdgeOutbox<Box<str>>,
+    name: Name<'_>,
+    treatment: Treatment,
+    attributes: AddressAttributes,
+) -> AddressId {
     let credit = CreditSettings {
         flow_control: attributes.flow_control.unwrap_or(settings.flow_control),
         slack_percent: attributes.credit_slack_percent.unwrap_or(settings.credit_slack_percent),
@@ -213,5 +201,5 @@ fn find_or_make(
     address.depth.set_marks(count, size, |edge| edges.raise(name.rest.into(), edge));
     let id = addresses.insert(address);
     table.insert(name, id);
-    Ok(id)
+    id
 }

@@ -45,11 +45,18 @@ pub struct Connections {
     own: Option<Connection>,
     pub sessions: Slab<Session>,
     live: usize,
+    /// Attached links of peers.
+    links: usize,
 }
 
 impl Connections {
     pub fn len(&self) -> usize {
         self.live
+    }
+
+    /// Attached links of all peers.
+    pub fn links_len(&self) -> usize {
+        self.links
     }
 
     pub fn open(&mut self, id: ConnectionId, link_capacity: u32) {
@@ -139,6 +146,7 @@ impl Connections {
         sessions[session as usize].links += 1;
         sessions[session as usize].attached += 1;
         connection.links.push(link);
+        self.links += usize::from(id != ConnectionId::ROUTER);
         Some((connection.links.len() as u32 - 1, session))
     }
 
@@ -153,7 +161,9 @@ impl Connections {
             connection.sessions.retain(|(n, s)| (*n, *s) != (number, slot));
         }
         connection.links.swap_remove(position as usize);
-        connection.links.get(position as usize).copied()
+        let moved = connection.links.get(position as usize).copied();
+        self.links -= usize::from(id != ConnectionId::ROUTER);
+        moved
     }
 
     /// Nothing of a detached link refers to its session any more.

@@ -47,6 +47,22 @@ impl Counters {
         self.delayed_10s += u64::from(for_ten);
     }
 
+    /// Adds another's.
+    pub fn add(&mut self, other: &Counters) {
+        self.deliveries += other.deliveries;
+        self.presettled += other.presettled;
+        self.egress += other.egress;
+        self.accepted += other.accepted;
+        self.rejected += other.rejected;
+        self.released += other.released;
+        self.modified += other.modified;
+        self.dropped_presettled += other.dropped_presettled;
+        self.delayed_1s += other.delayed_1s;
+        self.delayed_10s += other.delayed_10s;
+        self.stuck += other.stuck;
+        self.missed += other.missed;
+    }
+
     #[inline]
     pub fn arrived(&mut self, settled: bool) {
         self.deliveries += 1;

@@ -94,13 +94,13 @@ pub fn owner(rest: &str, shards: u16) -> ShardId {
 /// name (the router's management, threshold events).
 pub fn owner_of(text: &str, router_id: &str, shards: u16) -> Option<ShardId> {
     let name = parse(text, router_id)?;
-    let everywhere = name.class == Class::Mobile && EVERYWHERE.contains(&name.rest);
+    let everywhere = name.rest == MANAGEMENT || name.class == Class::Mobile && name.rest == EVENTS_ADDRESS;
     let routed = name.class != Class::Router && !everywhere && text.len() <= limits::ADDRESS_BYTES_MAX;
     routed.then(|| owner(name.rest, shards))
 }
 
-/// Addresses that every shard has one of.
-const EVERYWHERE: [&str; 2] = ["$management", EVENTS_ADDRESS];
+/// Every shard serves it itself, under whatever class.
+const MANAGEMENT: &str = "$management";
 
 /// Names for temporary addresses, hard to guess for who doesn't know the seed.
 pub struct TemporaryNames {

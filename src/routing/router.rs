@@ -16,7 +16,7 @@ use crate::routing::latency::Spread;
 use crate::routing::link::Link;
 use crate::routing::name::{self, Class, TemporaryNames};
 use crate::routing::output::Output;
-use crate::routing::settings::{Marks, RouterSettings};
+use crate::routing::settings::{AddressMatch, AddressRule, Marks, RouterSettings};
 use crate::routing::stuck::Sweep;
 use crate::routing::table::AddressTable;
 use crate::routing::threshold::{Edge, EdgeOutbox};
@@ -159,6 +159,11 @@ impl Router {
         &self.settings
     }
 
+    /// The latest time that an input brought.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
     /// Whether a sender's link names no address, so that each message has its own (`Arrival::to`).
     #[inline]
     pub fn is_anonymous(&self, link: LinkId) -> bool {
@@ -270,6 +275,16 @@ impl Router {
         let rest = &address.rest;
         address.depth.set_marks(count, size, |edge| self.edges.raise(rest.clone(), edge));
         true
+    }
+
+    /// One more rule, for addresses that come from now on. Refused where one for the same addresses is there.
+    pub fn add_rule(&mut self, rule: AddressRule) -> Result<(), String> {
+        self.settings.rules.insert(rule)
+    }
+
+    /// No rule for these addresses any more; whether there was one. Addresses that are there keep what it gave them.
+    pub fn remove_rule(&mut self, matches: &AddressMatch) -> bool {
+        self.settings.rules.remove(matches).is_some()
     }
 
     /// Whether edges wait to be fetched.

@@ -24,6 +24,8 @@ pub struct AddressRow {
     pub attributes: AddressAttributes,
     pub senders: u32,
     pub consumers: u32,
+    /// Of these, the router itself.
+    pub in_process: u32,
     pub counters: Counters,
     /// Deliveries a second, over the last five.
     pub ingress_rate: u32,
@@ -107,6 +109,7 @@ impl AddressRow {
             attributes: view.attributes().clone(),
             senders: view.senders() as u32,
             consumers: view.consumers() as u32,
+            in_process: 0,
             counters: *view.counters(),
             ingress_rate: view.ingress_rate(),
             egress_rate: view.egress_rate(),
@@ -171,7 +174,8 @@ impl Router {
             let address = self.addresses.get_mut(id)?;
             address.latency.flush(self.now, &mut self.spread);
             let latency = address.latency.summary();
-            Some(AddressRow::new(id, &self.address_view(id)?, latency))
+            let in_process = self.own_consumers(id);
+            Some(AddressRow { in_process, ..AddressRow::new(id, &self.address_view(id)?, latency) })
         };
         (ids.into_iter().filter_map(row).collect(), next)
     }

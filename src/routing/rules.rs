@@ -7,6 +7,7 @@
 //! backtracking; the first rule that is reached wins.
 
 use crate::routing::settings::{AddressAttributes, AddressMatch, AddressRule};
+use slab::Slab;
 use std::collections::{HashMap, HashSet};
 
 /// Why a set of rules is refused. `rule` is the offender's place in the list that was given.
@@ -39,16 +40,44 @@ struct Node {
     rule: Option<u32>,
 }
 
-/// The rules as a tree of tokens. Node 0 is the root.
+impl Node {
+    fn next(&self, token: &str) -> Option<usize> {
+        let next = match token {
+            "*" => self.star,
+            "#" => self.hash,
+            _ => self.exact.get(token).copied(),
+        };
+        next.map(|next| next as usize)
+    }
+
+    fn forget(&mut self, token: &str) {
+        match token {
+            "*" => self.star = None,
+            "#" => self.hash = None,
+            _ => drop(self.exact.remove(token)),
+        }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.rule.is_none() && self.star.is_none() && self.hash.is_none() && self.exact.is_empty()
+    }
+}
+
+/// The rules as a tree of tokens.
 #[derive(Clone, Debug)]
 pub struct AddressRules {
-    nodes: Vec<Node>,
-    rules: Vec<AddressRule>,
+    nodes: Slab<Node>,
+    rules: Slab<AddressRule>,
 }
+
+/// The first node of every tree.
+const ROOT: usize = 0;
 
 impl Default for AddressRules {
     fn default() -> Self {
-        AddressRules { nodes: vec![Node::default()], rules: Vec::new() }
+        let mut nodes = Slab::new();
+        nodes.insert(Node::default());
+        AddressRules { nodes, rules: Slab::new() }
     }
 }
 
@@ -97,26 +126,14 @@ impl AddressRules {
     /// Builds the tree; two rules for the same addresses, or a rule that is empty, are refused.
     pub fn new(rules: Vec<AddressRule>) -> Result<AddressRules, RuleError> {
         let mut tree = AddressRules::default();
-        for (number, rule) in rules.iter().enumerate() {
-            let tokens = normal_form(&rule.matches).map_err(|reason| RuleError { rule: number, reason })?;
-            let mut at = 0;
-            for token in tokens {
-                at = tree.child(at, token);
-            }
-            let end = &mut tree.nodes[at];
-            if end.rule.is_some() {
-                let (AddressMatch::Prefix(text) | AddressMatch::Pattern(text)) = &rule.matches;
-                let reason = format!("'{text}' matches the same addresses as an earlier address rule");
-                return Err(RuleError { rule: number, reason });
-            }
-            end.rule = Some(number as u32);
+        for (number, rule) in rules.into_iter().enumerate() {
+            tree.insert(rule).map_err(|reason| RuleError { rule: number, reason })?;
         }
-        tree.rules = rules;
         Ok(tree)
     }
 
     fn child(&mut self, at: usize, token: &str) -> usize {
-        let fresh = self.nodes.len() as u32;
+        let fresh = self.nodes.vacant_key() as u32;
         let node = &mut self.nodes[at];
         let next = match token {
             "*" => *node.star.get_or_insert(fresh),
@@ -124,13 +141,52 @@ impl AddressRules {
             _ => *node.exact.entry(token.into()).or_insert(fresh),
         };
         if next == fresh {
-            self.nodes.push(Node::default());
+            self.nodes.insert(Node::default());
         }
         next as usize
     }
 
-    pub fn rules(&self) -> &[AddressRule] {
-        &self.rules
+    /// One more rule; refused where it is empty, or one for the same addresses is there.
+    pub fn insert(&mut self, rule: AddressRule) -> Result<(), String> {
+        let tokens = normal_form(&rule.matches)?;
+        let at = tokens.iter().fold(ROOT, |at, token| self.child(at, token));
+        if self.nodes[at].rule.is_some() {
+            let (AddressMatch::Prefix(text) | AddressMatch::Pattern(text)) = &rule.matches;
+            return Err(format!("'{text}' matches the same addresses as an earlier address rule"));
+        }
+        self.nodes[at].rule = Some(self.rules.insert(rule) as u32);
+        Ok(())
+    }
+
+    /// Takes out the rule for these addresses. Addresses that are there already keep what it gave them.
+    pub fn remove(&mut self, matches: &AddressMatch) -> Option<AddressRule> {
+        let tokens = normal_form(matches).ok()?;
+        let mut way = vec![ROOT];
+        for token in &tokens {
+            way.push(self.nodes[*way.last()?].next(token)?);
+        }
+        let rule = self.nodes[*way.last()?].rule.take()?;
+        // Nodes that lead nowhere any more go with it.
+        for (parent, token) in way.iter().zip(&tokens).rev() {
+            let Some(child) = self.nodes[*parent].next(token).filter(|child| self.nodes[*child].is_unused()) else {
+                break;
+            };
+            self.nodes.remove(child);
+            self.nodes[*parent].forget(token);
+        }
+        Some(self.rules.remove(rule as usize))
+    }
+
+    pub fn rules(&self) -> impl Iterator<Item = &AddressRule> {
+        self.rules.iter().map(|(_, rule)| rule)
+    }
+
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 
     /// The attributes of the rule that matches best. `address` is in normal form.
@@ -140,7 +196,7 @@ impl AddressRules {
         }
         // One more than the deepest rule has, so that a longer address isn't taken for one that ends there.
         let list: Vec<&str> = tokens(address).take(TOKENS_MAX + 1).collect();
-        let rule = self.search(0, &list, 0, &mut HashSet::new())?;
+        let rule = self.search(ROOT as u32, &list, 0, &mut HashSet::new())?;
         self.rules.get(rule as usize).map(|rule| &rule.attributes)
     }
 
@@ -240,6 +296,27 @@ mod tests {
         assert!(AddressRules::new(vec![prefix("a", 1), pattern("a.#", 2)]).is_err());
         assert!(AddressRules::new(vec![pattern("", 1)]).is_err());
         assert!(AddressRules::new(vec![prefix("/", 1)]).is_err());
+    }
+
+    #[test]
+    fn rules_come_and_go() {
+        let mut rules = AddressRules::new(vec![prefix("a/b", 1), pattern("#", 2)]).unwrap();
+        let nodes = rules.nodes.len();
+        for round in 0..3 {
+            for name in ["a.*.c", "a.b.#.z", "x", "a.#.*"] {
+                rules.insert(pattern(name, 3)).unwrap();
+                assert!(rules.insert(pattern(name, 4)).is_err(), "{name} in round {round}");
+            }
+            assert_eq!(find(&rules, "x"), Some(3));
+            for name in ["x", "a.b.#.z", "a.*.#", "a.*.c"] {
+                assert_eq!(rules.remove(&pattern(name, 0).matches).and_then(|rule| rule.attributes.priority), Some(3));
+                assert!(rules.remove(&pattern(name, 0).matches).is_none(), "{name} in round {round}");
+            }
+            assert_eq!((rules.len(), rules.nodes.len()), (2, nodes));
+        }
+        assert_eq!(rules.remove(&prefix("a/b/", 0).matches).and_then(|rule| rule.attributes.priority), Some(1));
+        assert_eq!(find(&rules, "a.b"), Some(2));
+        assert!(rules.remove(&pattern("", 0).matches).is_none());
     }
 
     #[test]

@@ -29,6 +29,11 @@ impl Router {
         self.addresses.iter().map(|(id, address)| (id, AddressView { address, second: self.second }))
     }
 
+    /// Attached links of peers.
+    pub fn peer_links_len(&self) -> usize {
+        self.connections.links_len()
+    }
+
     pub fn link_view(&self, id: LinkId) -> Option<LinkView<'_>> {
         self.links.get(id).map(|link| LinkView { router: self, link })
     }

@@ -30,16 +30,37 @@ pub enum Order {
     RemoveListener { number: u32 },
     /// Report every frame, of connections that are open and of those to come.
     SetTrace(bool),
-    /// Report every frame of this connection, or none.
-    SetConnectionTrace { connection: u64, on: bool },
     /// An edge, of any shard, for this one's subscribers. `timestamp`: milliseconds since 1970.
     Publish { address: Box<str>, edge: routing::Edge, timestamp: i64 },
+    /// The next request of this requester's may come, and the reply goes where it says.
+    Answer(dispatch::Answer),
+    /// Answer with `Report::Done`.
+    Change { ticket: u64, change: Change },
     /// Answer with `Report::Counters`.
     ReportCounters,
     /// Answer with a page of a table, from `from` on. At most [`PAGES_MAX`] of them unanswered.
     Page { table: dispatch::Table, from: u32 },
     /// The orderly end: accepts stop, connections are closed with `amqp:connection:forced`, the thread ends.
     Stop,
+}
+
+/// What is changed in a shard at run time.
+#[derive(Debug)]
+pub enum Change {
+    AddRule(Box<routing::AddressRule>),
+    RemoveRule(routing::AddressMatch),
+    /// Marks of an address that is there, for as long as it is.
+    SetAlerts {
+        address: Box<str>,
+        count: Option<routing::Marks>,
+        size: Option<routing::Marks>,
+    },
+    /// By its number.
+    CloseConnection(u64),
+    TraceConnection {
+        number: u64,
+        on: bool,
+    },
 }
 
 /// What a shard lets control know. Facts, not text: control words and writes them.
@@ -56,6 +77,13 @@ pub enum Report {
     ThresholdCrossed {
         address: Box<str>,
         edge: routing::Edge,
+    },
+    /// A request to management. Kept by the shard until control's queue takes it, as is the next one.
+    Request(dispatch::Request),
+    /// A change is made, or it couldn't be: what it is about isn't here.
+    Done {
+        ticket: u64,
+        done: bool,
     },
     /// Accepting failed (`errno`) and is tried again in a while.
     AcceptPaused {
@@ -173,9 +201,14 @@ impl Mailbox {
 
     /// The shard's side: false when the queue is full and the report is lost.
     pub(super) fn report(&self, report: Report) -> bool {
-        let taken = self.reports.queue.push(report).is_ok();
+        self.try_report(report).is_ok()
+    }
+
+    /// The shard's side: gives the report back when the queue is full.
+    pub(super) fn try_report(&self, report: Report) -> Result<(), Report> {
+        let result = self.reports.queue.push(report);
         self.reports.ring();
-        taken
+        result
     }
 
     /// The shard's side: the answer to an order for a page. There is room, where control keeps to [`PAGES_MAX`].

@@ -35,7 +35,7 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
-pub use mailbox::{Mailbox, Order, Report, Reports, PAGES_MAX};
+pub use mailbox::{Change, Mailbox, Order, Report, Reports, PAGES_MAX};
 pub use ring::RingError;
 
 use crate::dispatch::Dispatch;
@@ -205,6 +205,7 @@ fn run(
     let shards = settings.cores.len() as u16;
     let mut dispatch = Dispatch::new(settings.router.clone(), place.shard, shards, settings.trace, Time::ZERO);
     dispatch.set_moves(settings.moves);
+    dispatch.serve_management(Time::ZERO);
     let serve = serve::Serve::new(dispatch, place.mailbox.clone());
     let pool = Pool::new(limits::CHUNK_BYTES, CHUNKS_KEPT_MAX);
     let mut turn = turn::Turn::new(serve, pool, place, settings.stop_deadline).map_err(ShardError::Ring)?;

@@ -1,7 +1,7 @@
 //! Dispatch behind a shard's sockets: what the turn says goes to it, what it has to report goes to control.
 
 use super::application::Application;
-use super::mailbox::{Mailbox, Order, Report};
+use super::mailbox::{Change, Mailbox, Order, Report};
 use super::Listener;
 use crate::dispatch::{Dispatch, Moved};
 use crate::engine::Transmit;
@@ -10,6 +10,7 @@ use crate::mesh::Parcel;
 use crate::payload::Range;
 use crate::telemetry::Counters;
 use crate::time::Time;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +19,18 @@ pub struct Serve {
     dispatch: Dispatch,
     mailbox: Arc<Mailbox>,
     reports_missed: u64,
+    /// Answers to control that its full queue didn't take.
+    answers: VecDeque<Report>,
     /// The latest turn's.
     now: Time,
 }
 
-/// When edges that control's full queue didn't take are offered again.
-const EDGES_RETRY: Duration = Duration::from_millis(10);
+/// When what control's full queue didn't take and mustn't be lost is offered again.
+const RETRY: Duration = Duration::from_millis(10);
 
 impl Serve {
     pub fn new(dispatch: Dispatch, mailbox: Arc<Mailbox>) -> Serve {
-        Serve { dispatch, mailbox, reports_missed: 0, now: Time::ZERO }
+        Serve { dispatch, mailbox, reports_missed: 0, answers: VecDeque::new(), now: Time::ZERO }
     }
 
     fn report(&mut self, report: Report) {
@@ -36,12 +39,44 @@ impl Serve {
         }
     }
 
+    #[cold]
+    fn pass_requests(&mut self, now: Time) {
+        let mailbox = &self.mailbox;
+        let push = |request| match mailbox.try_report(Report::Request(request)) {
+            Err(Report::Request(request)) => Err(request),
+            _ => Ok(()),
+        };
+        self.dispatch.flush_requests(push, now);
+    }
+
+    /// What control waits for: kept until its queue takes it. It has few of them outstanding.
+    fn answer(&mut self, report: Report) {
+        self.answers.push_back(report);
+        self.pass_reports();
+    }
+
+    fn change(&mut self, change: Change) -> bool {
+        match change {
+            Change::AddRule(rule) => self.dispatch.add_rule(*rule).is_ok(),
+            Change::RemoveRule(matches) => self.dispatch.remove_rule(&matches),
+            Change::SetAlerts { address, count, size } => self.dispatch.set_alerts(&address, count, size),
+            Change::CloseConnection(number) => self.dispatch.close_connection(number),
+            Change::TraceConnection { number, on } => self.dispatch.set_connection_trace(number, on),
+        }
+    }
+
     #[inline]
     fn pass_reports(&mut self) {
         while let Some(report) = self.dispatch.poll_report() {
             self.report(Report::Served(report));
         }
-        // Not dropped when control is behind: the router keeps what isn't taken.
+        // Not dropped when control is behind: what isn't taken is kept.
+        while let Some(answer) = self.answers.pop_front() {
+            if let Err(answer) = self.mailbox.try_report(answer) {
+                self.answers.push_front(answer);
+                break;
+            }
+        }
         let mailbox = &self.mailbox;
         self.dispatch.flush_edges(|address, edge| {
             mailbox.report(Report::ThresholdCrossed { address: address.into(), edge: *edge })
@@ -55,6 +90,7 @@ impl Application for Serve {
 
     fn accepted(&mut self, id: ConnectionId, listener: &Listener, peer: Option<SocketAddr>, now: Time) {
         let connection = self.dispatch.accepted(id, &listener.engine, listener.link_capacity, now);
+        self.dispatch.note_peer(id, &peer.map(|peer| peer.to_string()).unwrap_or_default(), listener.number);
         self.report(Report::ConnectionAccepted { connection, listener: listener.number, peer });
     }
 
@@ -85,6 +121,10 @@ impl Application for Serve {
     fn run(&mut self, now: Time, touched: &mut Vec<ConnectionId>) {
         self.now = now;
         self.dispatch.run(now, touched);
+        if self.dispatch.has_requests() {
+            self.pass_requests(now);
+            self.dispatch.run(now, touched);
+        }
         self.pass_reports();
     }
 
@@ -111,11 +151,11 @@ impl Application for Serve {
 
     fn next_timeout(&mut self) -> Option<Time> {
         let timeout = self.dispatch.next_timeout();
-        if !self.dispatch.has_edges() {
+        if !self.dispatch.has_edges() && !self.dispatch.is_pushed_back() && self.answers.is_empty() {
             return timeout;
         }
         // Control was behind: look again soon, though nothing else happens.
-        let soon = self.now + EDGES_RETRY;
+        let soon = self.now + RETRY;
         Some(timeout.map_or(soon, |timeout| timeout.min(soon)))
     }
 
@@ -141,10 +181,12 @@ impl Application for Serve {
 
     fn order(&mut self, order: Order, now: Time) {
         match order {
-            Order::SetTrace(on) => self.dispatch.set_trace(on),
-            Order::SetConnectionTrace { connection, on } => {
-                self.dispatch.set_connection_trace(connection, on);
+            Order::Answer(answer) => self.dispatch.answer(answer, now),
+            Order::Change { ticket, change } => {
+                let done = self.change(change);
+                self.answer(Report::Done { ticket, done });
             }
+            Order::SetTrace(on) => self.dispatch.set_trace(on),
             Order::Page { table, from } => self.mailbox.answer(self.dispatch.page(table, from, now)),
             Order::Publish { address, edge, timestamp } => self.dispatch.publish(&address, edge, timestamp),
             _ => {}

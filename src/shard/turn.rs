@@ -407,9 +407,7 @@ impl<A: Application> Turn<A> {
                     self.report(Report::Counters { shard: self.shard, counters });
                 }
                 Order::Stop => self.begin_stop(),
-                Order::SetTrace(_) | Order::SetConnectionTrace { .. } | Order::Publish { .. } | Order::Page { .. } => {
-                    self.application.order(order, self.now)
-                }
+                order => self.application.order(order, self.now),
             }
         }
         if !matches!(self.stop, Stop::Draining(_)) {

@@ -1,0 +1,56 @@
+//! What is known of a connection, to be shown.
+
+use super::{find, Dispatch};
+use crate::ids::ConnectionId;
+use crate::time::Time;
+use std::time::Duration;
+
+/// What dispatch is told of a connection, and keeps to show it.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Where its peer is.
+    pub host: Box<str>,
+    /// Control's number of its listener.
+    pub listener: u32,
+    pub container: Box<str>,
+    pub mechanism: Option<Box<str>>,
+    pub user: Option<Box<str>>,
+    /// The properties of the peer's open, a map as it was encoded.
+    pub properties: Option<Box<[u8]>>,
+    pub opened_at: Time,
+    /// Management closed it.
+    pub is_closing: bool,
+}
+
+/// An open connection's facts, copied.
+#[derive(Clone, Debug)]
+pub struct ConnectionRow {
+    /// `[Cn]` in the log.
+    pub number: u64,
+    pub facts: Facts,
+    /// Its frames are reported.
+    pub is_traced: bool,
+    /// Since it was opened.
+    pub uptime: Duration,
+}
+
+impl Dispatch {
+    /// Where the peer of a connection that was accepted is, and control's number of its listener.
+    pub fn note_peer(&mut self, id: ConnectionId, host: &str, listener: u32) {
+        if let Some(peer) = find(&mut self.peers, id) {
+            (peer.facts.host, peer.facts.listener) = (host.into(), listener);
+        }
+    }
+
+    pub(super) fn connection_rows(&self, from: u32, slots: u32, now: Time) -> (Vec<ConnectionRow>, Option<u32>) {
+        let end = self.peers.len().min(from.saturating_add(slots) as usize);
+        let here = self.peers.get(from as usize..end).unwrap_or_default().iter().flatten();
+        let rows = here.filter(|peer| peer.opened).map(|peer| ConnectionRow {
+            number: peer.number,
+            facts: peer.facts.clone(),
+            is_traced: peer.engine.is_traced(),
+            uptime: now.since(peer.facts.opened_at),
+        });
+        (rows.collect(), (end < self.peers.len()).then_some(end as u32))
+    }
+}

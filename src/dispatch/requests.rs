@@ -1,0 +1,163 @@
+//! Requests to the router itself, between the router's links and [`super::service`]; rows and changes for control.
+
+use super::service::{self, Answer, Request, Verdict};
+use super::{find, Dispatch, Peer};
+use crate::ids::{ConnectionId, DeliveryId, LinkId, Port};
+use crate::outcome::{Fault, State};
+use crate::payload::Payload;
+use crate::routing::{rejected, AddressMatch, AddressRule, Arrival, Marks};
+use crate::time::Time;
+
+impl Dispatch {
+    /// Serves the addresses of management from now on. To be called before the first connection.
+    pub fn serve_management(&mut self, now: Time) {
+        for (number, address) in service::ADDRESSES.iter().enumerate() {
+            if let Some(link) = self.router.serve(address, service::handle(number)) {
+                let window = self.service.serve(link);
+                self.router.credit(link, 0, window, false, now);
+                self.apply_outputs();
+            }
+        }
+    }
+
+    // ── what the router sends to itself ──
+
+    #[cold]
+    pub(super) fn request_sent(&mut self, port: Port, delivery: DeliveryId, complete: bool, payload: &Payload) {
+        if port.connection != ConnectionId::ROUTER {
+            return;
+        }
+        let Some(requester) = self.router.delivery_origin(delivery) else { return };
+        let connection = self.router.port(requester).map_or(0, |port| self.number(port.connection));
+        self.service.sent(port.link, delivery, self.shard, (requester, connection));
+        self.request_more(port, delivery, complete, payload);
+    }
+
+    #[cold]
+    pub(super) fn request_more(&mut self, port: Port, delivery: DeliveryId, complete: bool, payload: &Payload) {
+        if port.connection == ConnectionId::ROUTER {
+            self.service.sent_more(port.link, delivery, complete, payload);
+            if !complete {
+                let now = self.router.now();
+                self.router.payload_sent(delivery, payload.len(), false, now);
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn request_aborted(&mut self, port: Port, delivery: DeliveryId) {
+        if port.connection != ConnectionId::ROUTER {
+            return;
+        }
+        if let Some((link, taken, limit)) = self.service.aborted(port.link, delivery) {
+            let now = self.router.now();
+            self.router.credit(link, taken, limit, false, now);
+        }
+    }
+
+    fn number(&mut self, id: ConnectionId) -> u64 {
+        find(&mut self.peers, id).map_or(0, |peer| peer.number)
+    }
+
+    // ── control ──
+
+    /// Whether requests wait to be passed on.
+    #[inline]
+    pub fn has_requests(&self) -> bool {
+        self.service.has_requests()
+    }
+
+    /// Whether control had no room for one, so that it is to be offered again in a while.
+    #[inline]
+    pub fn is_pushed_back(&self) -> bool {
+        self.service.is_pushed_back()
+    }
+
+    /// Passes requests on; `push` gives one back that it doesn't take. What follows from it is done by `run`.
+    pub fn flush_requests(&mut self, mut push: impl FnMut(Request) -> Result<(), Request>, now: Time) {
+        while let Some(verdict) = self.service.poll(|link| self.router.sender_backlog(link)) {
+            match verdict {
+                Verdict::Ask(delivery, request) => {
+                    let requester = request.requester;
+                    if let Err(request) = push(request) {
+                        return self.service.put_back(delivery, request);
+                    }
+                    self.service.taken(requester);
+                    self.settle_request(delivery, State::ACCEPTED, now);
+                }
+                Verdict::Reject(delivery, request) => {
+                    let text = "answers to earlier requests wait for their receiver";
+                    self.settle_request(delivery, rejected("amqp:resource-limit-exceeded", text), now);
+                    self.request_over(request.requester, request.address, now);
+                }
+            }
+        }
+    }
+
+    fn settle_request(&mut self, delivery: DeliveryId, state: State, now: Time) {
+        self.router.receiver_disposition(delivery, service::NO_WIRE, Some(state), true, now);
+        self.apply_outputs();
+    }
+
+    /// Control's answer to a request: it goes where the request said, and the next one may come.
+    pub fn answer(&mut self, answer: Answer, now: Time) {
+        let Answer { requester, address, reply } = answer;
+        if let Some((to, message)) = reply {
+            let (router, bytes) = (&mut self.router, message.len());
+            if let Some(from) = self.service.link_for(requester, bytes, || router.attach_own_anonymous(requester)) {
+                let arrival = Arrival {
+                    wire: service::NO_WIRE,
+                    message_format: 0,
+                    settled: true,
+                    complete: true,
+                    payload: Payload::from(message),
+                    to: Some(&to),
+                };
+                self.router.delivery(from, arrival, now);
+                self.apply_outputs();
+            }
+        }
+        self.request_over(requester, address, now);
+    }
+
+    fn request_over(&mut self, requester: LinkId, address: usize, now: Time) {
+        if let Some(from) = self.service.finished(requester) {
+            self.router.link_ended(from, true, now);
+        }
+        if let Some((link, taken, limit)) = self.service.answered(address) {
+            self.router.credit(link, taken, limit, false, now);
+        }
+        self.apply_outputs();
+    }
+
+    /// One more rule for addresses that come from now on.
+    pub fn add_rule(&mut self, rule: AddressRule) -> Result<(), String> {
+        self.router.add_rule(rule)
+    }
+
+    /// Whether there was such a rule.
+    pub fn remove_rule(&mut self, matches: &AddressMatch) -> bool {
+        self.router.remove_rule(matches)
+    }
+
+    /// Marks of an address that is here, for as long as it is; false: it isn't, or the marks can't be.
+    pub fn set_alerts(&mut self, address: &str, count: Option<Marks>, size: Option<Marks>) -> bool {
+        self.router.set_alerts(address, count, size)
+    }
+
+    fn of_number(&mut self, number: u64) -> Option<&mut Peer> {
+        self.peers.iter_mut().flatten().map(|peer| &mut **peer).find(|peer| peer.number == number)
+    }
+
+    /// Closes the connection of this number, as an operator wants it; whether it is here.
+    pub fn close_connection(&mut self, number: u64) -> bool {
+        let Some(id) = self.of_number(number).filter(|peer| peer.opened).map(|peer| peer.id) else { return false };
+        if let Some(engine) = self.engine(id) {
+            engine.close(Some(&Fault::connection("amqp:connection:forced", "closed by management")));
+        }
+        if let Some(peer) = find(&mut self.peers, id) {
+            peer.facts.is_closing = true;
+        }
+        true
+    }
+}
