@@ -28,6 +28,8 @@ pub mod dispatch;
 
 pub mod config;
 
+pub mod management;
+
 // Concurrent, no sockets.
 pub mod mesh;
 pub mod telemetry;

@@ -11,22 +11,28 @@
 //! - the router listens before it says so, and says what was wrong before it ends with an error.
 //!
 //! Files: `cores` (how many shards, and where), `settings` (a configuration in the words of engine and routing), `listen`
-//! (sockets), `log` (writing it), `report` (what shards tell, in the words of the log).
+//! (sockets), `log` (writing it), `report` (what shards tell, in the words of the log), `shards` (asking them),
+//! `management` (answering requests).
 
 mod cores;
 mod listen;
 pub mod log;
+mod management;
 mod report;
 mod settings;
+mod shards;
 
 pub use listen::BindError;
 pub use log::LogError;
 pub use settings::check;
 
 use self::log::Log;
+use self::management::Management;
 use self::report::Reporter;
+use self::shards::Shards;
 use crate::config::Config;
 use crate::log::{Level, Module};
+use crate::management::{Agent, Figures};
 use crate::routing::EdgeOutbox;
 use crate::shard::{self, Mailbox, Order, Report, Reports, ShardError, ShardHandle, ShardSettings};
 use std::cell::{Cell, RefCell};
@@ -35,7 +41,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{signal, SignalKind};
 
 /// How long peers may take to read their closes when the router stops.
@@ -125,7 +131,8 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     };
     announce(config, &router_id, &places, shards.len(), &mut log);
     listening(&places);
-    runtime.block_on(serve(shards, Reporter::new(log, places)))
+    let figures = settings::figures(config, &router_id, shards.len());
+    runtime.block_on(serve(shards, Reporter::new(log, places), Agent::new(), figures))
 }
 
 /// Holds back the signals that the router acts on, until what handles them is there; threads that are started meanwhile
@@ -179,14 +186,21 @@ fn announce(config: &Config, router_id: &str, places: &[SocketAddr], shards: usi
     );
 }
 
-/// Until the shards' threads have ended: signals stop them, their reports are logged.
-async fn serve(shards: Vec<ShardHandle>, reporter: Reporter) -> Result<(), ControlError> {
+/// Until the shards' threads have ended: signals stop them, their reports are logged, requests answered.
+async fn serve(
+    shards: Vec<ShardHandle>,
+    reporter: Reporter,
+    agent: Agent,
+    figures: Figures,
+) -> Result<(), ControlError> {
     let mailboxes: Rc<[Arc<Mailbox>]> = shards.iter().map(|shard| shard.mailbox.clone()).collect();
     let Some(reports) = mailboxes.first().map(|mailbox| mailbox.reports().clone()) else { return Ok(()) };
     let reporter = Rc::new(RefCell::new(reporter));
     let is_over = Rc::new(Cell::new(false));
-    let reading = log_reports(reports.clone(), mailboxes.clone(), reporter.clone(), is_over.clone());
-    let reading = tokio_uring::spawn(reading);
+    let asked = Shards::new(mailboxes.iter().cloned());
+    let management = Management::new(agent, asked.clone(), reporter.clone(), figures, Instant::now());
+    let ears = Ears { shards: asked, management, reporter: reporter.clone(), is_over: is_over.clone() };
+    let reading = tokio_uring::spawn(hear(reports.clone(), mailboxes.clone(), ears));
     let threads = shards.into_iter().map(|shard| shard.thread).collect();
     let result = wait_for_end(&mailboxes, threads, &reporter).await;
     // The reader of reports may still be waiting for one: let it see that there is none to come.
@@ -265,40 +279,51 @@ async fn order_all(mailboxes: &[Arc<Mailbox>], order: impl Fn() -> Order) {
     }
 }
 
-/// Takes reports whenever the bell rings, until the shards have stopped.
-async fn log_reports(
-    reports: Arc<Reports>,
-    mailboxes: Rc<[Arc<Mailbox>]>,
+/// Who hears what shards say.
+struct Ears {
+    shards: Rc<Shards>,
+    management: Rc<Management>,
     reporter: Rc<RefCell<Reporter>>,
     is_over: Rc<Cell<bool>>,
-) {
+}
+
+/// Takes answers and reports whenever the bell rings, until the shards have stopped.
+async fn hear(reports: Arc<Reports>, mailboxes: Rc<[Arc<Mailbox>]>, ears: Ears) {
     let bell = match reports.bell().try_clone_to_owned() {
         Ok(bell) => tokio_uring::fs::File::from_std(std::fs::File::from(bell)),
-        Err(error) => return reporter.borrow_mut().deaf(&error),
+        Err(error) => return ears.reporter.borrow_mut().deaf(&error),
     };
     let mut buffer = vec![0u8; 8];
     let mut events: Vec<Events> = mailboxes.iter().map(|_| Events::default()).collect();
-    while !is_over.get() {
+    while !ears.is_over.get() {
         let (result, returned) = bell.read_at(buffer, 0).await;
         buffer = returned;
         if let Err(error) = result {
-            return reporter.borrow_mut().deaf(&error);
+            return ears.reporter.borrow_mut().deaf(&error);
         }
         reports.heard();
+        ears.shards.take_pages();
         let mut taken = 0;
         while let Some(report) = reports.poll() {
             taken += 1;
             if taken % REPORTS_AT_ONCE == 0 {
+                ears.shards.take_pages();
                 tokio::task::yield_now().await;
             }
-            if let Report::ThresholdCrossed { address, edge } = &report {
-                events.iter_mut().for_each(|events| events.raise(address.clone(), *edge));
-                publish(&mailboxes, &mut events);
+            match report {
+                Report::Request(request) => ears.management.request(request),
+                Report::Done { ticket, done } => ears.shards.done(ticket, done),
+                report => {
+                    if let Report::ThresholdCrossed { address, edge } = &report {
+                        events.iter_mut().for_each(|events| events.raise(address.clone(), *edge));
+                        publish(&mailboxes, &mut events);
+                    }
+                    ears.reporter.borrow_mut().report(report);
+                }
             }
-            reporter.borrow_mut().report(report);
         }
         // What a shard's full queue didn't take.
-        while events.iter().any(|events| !events.is_empty()) && !is_over.get() {
+        while events.iter().any(|events| !events.is_empty()) && !ears.is_over.get() {
             tokio::time::sleep(ORDER_RETRY).await;
             publish(&mailboxes, &mut events);
         }

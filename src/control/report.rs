@@ -79,6 +79,10 @@ impl Reporter {
         self.log.write(module, level, text);
     }
 
+    pub fn log(&mut self) -> &mut Log {
+        &mut self.log
+    }
+
     pub fn report(&mut self, report: Report) {
         match report {
             Report::ConnectionAccepted { connection, listener, peer } => self.accepted(connection, listener, peer),
@@ -88,7 +92,8 @@ impl Reporter {
             Report::Counters { shard, counters } => {
                 self.line(Module::Server, Level::Info, format_args!("Shard {}: {counters:?}", shard.0))
             }
-            Report::Stopped { .. } => {}
+            // Management's, not the log's.
+            Report::Request(_) | Report::Done { .. } | Report::Stopped { .. } => {}
         }
     }
 

@@ -4,6 +4,7 @@ use super::ControlError;
 use crate::config::{self, Config, ListenerConfig};
 use crate::engine;
 use crate::limits;
+use crate::management::Figures;
 use crate::routing::{
     AddressAttributes, AddressMatch, AddressRule, AddressRules, FlowControl, Marks, RouterSettings, Treatment,
 };
@@ -27,6 +28,18 @@ fn random() -> u64 {
     // SAFETY: eight writable bytes. So few can't be had short, and it fails only where the kernel has no such call.
     unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     u64::from_ne_bytes(bytes)
+}
+
+/// What management shows of the router that stays as it is.
+pub fn figures(config: &Config, router_id: &str, shards: usize) -> Figures {
+    Figures {
+        id: router_id.to_owned(),
+        mode: "standalone",
+        version: env!("CARGO_PKG_VERSION"),
+        metadata: config.router.metadata.clone(),
+        worker_threads: config.router.worker_threads.map_or(shards as u32, u32::from),
+        ..Figures::default()
+    }
 }
 
 pub fn engine(listener: &ListenerConfig, router_id: &str) -> engine::Settings {

@@ -187,6 +187,11 @@ impl Log {
         &self.counts[module as usize]
     }
 
+    /// The same of all modules.
+    pub fn all_counts(&self) -> Vec<(Module, [u64; LEVELS])> {
+        Module::ALL.iter().map(|(module, _)| (*module, *self.counts(*module))).collect()
+    }
+
     /// The latest lines that were written, the oldest first.
     pub fn recent(&self) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator {
         self.recent.iter()

@@ -1,0 +1,299 @@
+//! QUERY: which attributes of which entities, from where on, how many; and its answer, row by row.
+
+use super::agent::{Agent, Entity};
+use super::columns::{self, Column};
+use super::message::{Response, Status};
+use super::out::{Open, Out};
+use super::schema::Source;
+use crate::dispatch::{ConnectionRow, LinkRow, RouterRow, Table};
+use crate::log::{Level, Module};
+use crate::routing::AddressRow;
+use std::rc::Rc;
+
+/// The router's own figures, of all shards together.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    pub id: String,
+    pub mode: &'static str,
+    pub version: &'static str,
+    pub metadata: Option<String>,
+    pub row: RouterRow,
+    pub uptime_seconds: u32,
+    pub memory_bytes: Option<u64>,
+    pub worker_threads: u32,
+}
+
+/// Lines of the log by level, a module each.
+pub type LogCounts = Vec<(Module, [u64; Level::ALL.len()])>;
+
+/// What a query is answered from: what is there at about the same time.
+#[derive(Clone, Default)]
+pub struct Snapshot {
+    pub router: Figures,
+    pub addresses: Rc<Vec<AddressRow>>,
+    pub links: Rc<Vec<LinkRow>>,
+    pub connections: Rc<Vec<ConnectionRow>>,
+    pub log_counts: LogCounts,
+}
+
+/// What one answer's column shows of a type's rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cell {
+    Null,
+    Name,
+    Identity,
+    Type,
+    /// Of the type's table in `columns`.
+    Column(usize),
+    /// An attribute that is stored.
+    Stored,
+}
+
+/// A query, understood.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The answer's columns.
+    names: Vec<String>,
+    /// Types whose entities are rows, with what each column shows.
+    types: Vec<(usize, Vec<Cell>)>,
+    offset: usize,
+    count: usize,
+    /// Entities of one type are wanted: their names and identities are as that type's own.
+    is_typed: bool,
+}
+
+/// How many rows of an answer are written at once, so that what writes them can look up.
+const ROWS_AT_ONCE: usize = 1000;
+
+impl Query {
+    /// `names` None: all attributes. `entity_type` None: all types.
+    pub fn new(
+        agent: &Agent,
+        entity_type: Option<usize>,
+        names: Option<Vec<String>>,
+        offset: usize,
+        count: usize,
+    ) -> Result<Query, Response> {
+        let schema = agent.schema();
+        let mut types: Vec<usize> = (0..schema.types().len()).collect();
+        types.retain(|number| schema.get(*number).source != Source::Abstract);
+        if let Some(base) = entity_type {
+            types.retain(|number| schema.is_a(*number, base));
+        }
+        let known: Vec<&str> = match entity_type {
+            Some(number) => agent.shown(number),
+            None => all_names(agent, &types),
+        };
+        let is_given = names.is_some();
+        let names = names.unwrap_or_else(|| known.iter().map(|name| (*name).to_owned()).collect());
+        let unknown: Vec<&str> = names.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
+        if !unknown.is_empty() {
+            let of = entity_type.map(|number| format!(" for type {}", schema.get(number).long)).unwrap_or_default();
+            return Err(Response::error(Status::NotFound, format!("Unknown attributes {unknown:?}{of}.")));
+        }
+        let plan = |number: usize| {
+            let cells: Vec<Cell> = names.iter().map(|name| cell(agent, number, name)).collect();
+            let shows = !is_given || cells.iter().any(|cell| *cell != Cell::Null);
+            shows.then_some((number, cells))
+        };
+        let types = types.into_iter().filter_map(plan).collect();
+        Ok(Query { names, types, offset, count, is_typed: entity_type.is_some() })
+    }
+
+    /// Tables of which rows are wanted.
+    pub fn tables(&self, agent: &Agent) -> Vec<Table> {
+        let table = |source| match source {
+            Source::Router => Some(Table::Router),
+            Source::Addresses => Some(Table::Addresses),
+            Source::Links => Some(Table::Links),
+            Source::Connections => Some(Table::Connections),
+            _ => None,
+        };
+        self.types.iter().filter_map(|(number, _)| table(agent.schema().get(*number).source)).collect()
+    }
+
+    /// Whether it goes on where an earlier one ended.
+    pub fn is_continuation(&self) -> bool {
+        self.offset > 0
+    }
+}
+
+fn all_names<'a>(agent: &'a Agent, types: &[usize]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = types.iter().flat_map(|number| agent.shown(*number)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn position<R>(columns: &[Column<R>], name: &str) -> Option<usize> {
+    columns.iter().position(|column| column.attribute.name == name)
+}
+
+fn cell(agent: &Agent, number: usize, name: &str) -> Cell {
+    let kind = agent.schema().get(number);
+    let column = match (name, kind.source) {
+        ("name", _) => return Cell::Name,
+        ("identity", _) => return Cell::Identity,
+        ("type", _) => return Cell::Type,
+        (_, Source::Router) => position(columns::ROUTER, name),
+        (_, Source::Addresses) => position(columns::ADDRESS, name),
+        (_, Source::Links) => position(columns::LINK, name),
+        (_, Source::Connections) => position(columns::CONNECTION, name),
+        (_, Source::LogCounts) => Level::ALL.iter().position(|(_, level)| name.strip_suffix("Count") == Some(level)),
+        _ => None,
+    };
+    match (column, kind.source) {
+        (Some(at), _) => Cell::Column(at),
+        (None, Source::Stored | Source::Router) if kind.attribute(name).is_some() => Cell::Stored,
+        _ => Cell::Null,
+    }
+}
+
+/// Rows of one type.
+enum Rows<'a> {
+    Stored(Vec<&'a Entity>),
+    Router(&'a Figures, Option<&'a Entity>),
+    Addresses(&'a [AddressRow]),
+    Links(&'a [LinkRow]),
+    Connections(&'a [ConnectionRow]),
+    LogCounts(&'a LogCounts),
+}
+
+impl<'a> Rows<'a> {
+    fn of(agent: &'a Agent, snapshot: &'a Snapshot, number: usize) -> Rows<'a> {
+        match agent.schema().get(number).source {
+            Source::Router => Rows::Router(&snapshot.router, agent.entities_of(number).next()),
+            Source::Addresses => Rows::Addresses(&snapshot.addresses),
+            Source::Links => Rows::Links(&snapshot.links),
+            Source::Connections => Rows::Connections(&snapshot.connections),
+            Source::LogCounts => Rows::LogCounts(&snapshot.log_counts),
+            Source::Stored => Rows::Stored(agent.entities_of(number).collect()),
+            Source::Abstract | Source::Allocators => Rows::Stored(Vec::new()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Rows::Stored(entities) => entities.len(),
+            Rows::Router(..) => 1,
+            Rows::Addresses(rows) => rows.len(),
+            Rows::Links(rows) => rows.len(),
+            Rows::Connections(rows) => rows.len(),
+            Rows::LogCounts(rows) => rows.len(),
+        }
+    }
+
+    /// Writes one cell of row `at`. `long`: the type's name in front of identities, where types are mixed.
+    fn put(&self, at: usize, cell: Cell, name: &str, agent: &Agent, number: usize, mixed: bool, out: &mut Out) {
+        let kind = agent.schema().get(number);
+        match cell {
+            Cell::Null => return out.null(),
+            Cell::Type => return out.text(&kind.long),
+            _ => {}
+        }
+        let with_type = |out: &mut Out, identity: &str| match mixed {
+            true => out.text(&format!("{}/{identity}", kind.short)),
+            false => out.text(identity),
+        };
+        match (self, cell) {
+            (Rows::Stored(entities), cell) => {
+                let Some(entity) = entities.get(at) else { return out.null() };
+                match cell {
+                    Cell::Name => match &entity.name {
+                        None if mixed => out.text(&entity.long_identity(kind)),
+                        name => out.or_null(name.as_deref(), Out::text),
+                    },
+                    Cell::Identity if mixed => out.text(&entity.long_identity(kind)),
+                    Cell::Identity => out.text(&entity.identity),
+                    _ => entity.put(kind, name, out),
+                }
+            }
+            (Rows::Router(figures, _), Cell::Name) => with_type(out, &figures.id),
+            (Rows::Router(figures, _), Cell::Identity) => {
+                with_type(out, if mixed { &figures.id } else { "1" });
+            }
+            (Rows::Router(figures, _), Cell::Column(column)) => (columns::ROUTER[column].put)(figures, out),
+            (Rows::Router(_, entity), _) => match entity {
+                Some(entity) => entity.put(kind, name, out),
+                None => out.null(),
+            },
+            (Rows::Addresses(rows), Cell::Column(column)) => (columns::ADDRESS[column].put)(&rows[at], out),
+            (Rows::Addresses(rows), _) => with_type(out, &rows[at].key),
+            (Rows::Links(rows), Cell::Column(column)) => (columns::LINK[column].put)(&rows[at], out),
+            (Rows::Links(rows), Cell::Name) if !mixed => out.text(&rows[at].name),
+            (Rows::Links(rows), _) => with_type(out, &link_identity(&rows[at])),
+            (Rows::Connections(rows), Cell::Column(column)) => (columns::CONNECTION[column].put)(&rows[at], out),
+            (Rows::Connections(rows), Cell::Name) => out.text(&format!("connection/{}", rows[at].facts.host)),
+            (Rows::Connections(rows), _) => out.text(&rows[at].number.to_string()),
+            (Rows::LogCounts(rows), Cell::Column(level)) => out.ulong(rows[at].1.get(level).copied().unwrap_or(0)),
+            (Rows::LogCounts(rows), _) => out.text(&format!("logStats/{}", rows[at].0.name())),
+        }
+    }
+}
+
+/// A link's identity: `[Ln]` of the log.
+pub fn link_identity(row: &LinkRow) -> String {
+    row.number.to_string()
+}
+
+/// Writes the answer to a query, some rows at a time.
+pub struct Writer {
+    query: Query,
+    out: Out,
+    body: Open,
+    results: Open,
+    /// The type that is being written, and its next row.
+    at: (usize, usize),
+    skipped: usize,
+}
+
+impl Writer {
+    pub fn new(query: Query) -> Writer {
+        let mut out = Out::default();
+        let mut body = out.begin();
+        out.text("attributeNames");
+        out.list(&query.names, |out, name| out.text(name));
+        out.text("results");
+        body.count = 4;
+        let results = out.begin();
+        Writer { query, out, body, results, at: (0, 0), skipped: 0 }
+    }
+
+    /// Writes some more rows; false: these were the last.
+    pub fn go_on(&mut self, agent: &Agent, snapshot: &Snapshot) -> bool {
+        let query = &self.query;
+        let mut left = ROWS_AT_ONCE;
+        while let Some((number, cells)) = query.types.get(self.at.0) {
+            let rows = Rows::of(agent, snapshot, *number);
+            while self.at.1 < rows.len() {
+                if self.results.count as usize == query.count {
+                    return false;
+                }
+                if self.skipped < query.offset {
+                    let skip = (query.offset - self.skipped).min(rows.len() - self.at.1);
+                    (self.skipped, self.at.1) = (self.skipped + skip, self.at.1 + skip);
+                    continue;
+                }
+                if left == 0 {
+                    return true;
+                }
+                left -= 1;
+                let at = self.at.1;
+                self.at.1 += 1;
+                self.out.list(cells.iter().zip(&query.names), |out, (cell, name)| {
+                    rows.put(at, *cell, name, agent, *number, !query.is_typed, out)
+                });
+                self.results.count += 1;
+            }
+            self.at = (self.at.0 + 1, 0);
+        }
+        false
+    }
+
+    pub fn finish(self) -> Response {
+        let Writer { mut out, body, results, .. } = self;
+        out.end_list(results);
+        out.end_map(body);
+        Response::ok(out)
+    }
+}
