@@ -108,6 +108,11 @@ impl Agent {
         self.connection.close();
     }
 
+    /// Reads what came and says what is due, without waiting: keeps a connection alive that rests.
+    pub fn breathe(&mut self) -> Result<(), Failure> {
+        self.connection.breathe()
+    }
+
     /// Waits for the peer's ends of both links.
     fn wait_links(&mut self) -> Result<(), Failure> {
         let deadline = self.connection.deadline();

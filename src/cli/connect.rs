@@ -197,6 +197,17 @@ impl Connection {
         }
     }
 
+    /// Reads what came and says what is due, without waiting.
+    pub fn breathe(&mut self) -> Result<(), Failure> {
+        let deadline = Instant::now() + Duration::from_millis(1);
+        loop {
+            match self.wait_event(deadline, "") {
+                Err(Failure::Timeout(_)) => return Ok(()),
+                other => drop(other?),
+            }
+        }
+    }
+
     fn now(&self) -> Time {
         Time::ZERO + self.origin.elapsed()
     }

@@ -1,5 +1,5 @@
 //! The command line: arguments, reading the configuration, what is said to whoever started the router; and the tools that
-//! ask a running one: `stat`, `manage`.
+//! ask a running one: `stat`, `manage`, `top`.
 //!
 //! Owns: the options, exit codes (0: an orderly end, 1: everything else), the words on the terminal. The tools own their
 //! connection, which blocks: each does one thing at a time, over management alone.
@@ -14,6 +14,7 @@ mod manage;
 mod serve;
 mod stat;
 mod tools;
+mod top;
 
 use crate::config::Unsupported;
 use crate::control;

@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::manage::{self, ManageArguments};
 use super::stat::{self, StatArguments};
+use super::top::{self, TopArguments};
 use clap::Subcommand;
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 pub enum Tool {
     Stat(Box<StatArguments>),
     Manage(Box<ManageArguments>),
+    Top(Box<TopArguments>),
 }
 
 /// Names that the program may be called by (as a link of that name), so that scripts go on working.
@@ -33,6 +35,7 @@ pub fn run(tool: Tool) -> ExitCode {
     let text = match tool {
         Tool::Stat(arguments) => stat::run(&arguments),
         Tool::Manage(arguments) => manage::run(&arguments),
+        Tool::Top(arguments) => top::run(&arguments),
     };
     match text.and_then(|text| print(&text)) {
         Ok(()) => ExitCode::SUCCESS,

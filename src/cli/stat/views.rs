@@ -7,19 +7,27 @@ use serde_json::Value;
 /// Columns of ours: credit, depth, alerts, latency. A column is shown where the router has the attribute.
 pub type Extra = (&'static str, &'static str);
 
+/// Time until a delivery was settled: half of an address's were faster, 99 of 100, 999 of 1000.
+pub const SETTLE_P50: &str = "settleMicrosecondsP50";
+pub const SETTLE_P99: &str = "settleMicrosecondsP99";
+pub const SETTLE_P999: &str = "settleMicrosecondsP999";
+
 /// Of an address.
 pub const ADDRESS_FLOW: &[Extra] = &[
     ("depth", "depthMessages"),
-    ("depth bytes", "depthBytes"),
-    ("alert", "alert"),
+    ("bytes", "depthBytes"),
+    ("waiting", "waitingCount"),
     ("senders", "localInLinks"),
     ("idle", "idleInLinks"),
     ("capacity", "localOutCapacity"),
-    ("remote cap", "remoteOutCapacity"),
+    ("remote-cap", "remoteOutCapacity"),
     ("share", "targetInCredit"),
-    ("p50 us", "settleMicrosecondsP50"),
-    ("p99 us", "settleMicrosecondsP99"),
-    ("p99.9 us", "settleMicrosecondsP999"),
+    ("above", "aboveCountThreshold"),
+    ("above-size", "aboveSizeThreshold"),
+    ("alerts", "alertsIncreasing"),
+    ("p50-us", SETTLE_P50),
+    ("p99-us", SETTLE_P99),
+    ("p99.9-us", SETTLE_P999),
 ];
 /// Of a link.
 pub const LINK_FLOW: &[Extra] = &[("window", "creditWindow")];
@@ -297,6 +305,7 @@ fn flow_cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::Number(_) => commas(value),
+        Value::Bool(is_set) => if *is_set { "yes" } else { "no" }.to_owned(),
         other => text(other),
     }
 }

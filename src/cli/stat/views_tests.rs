@@ -55,11 +55,11 @@ Router Addresses
 #[test]
 fn flow_columns_are_those_that_the_router_has() {
     let mut names = ADDRESS_ATTRIBUTES.to_vec();
-    names.extend(["localInLinks", "alert"]);
-    let given = json!([["closest", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "M0a", 0, 1200, "messages"]]);
+    names.extend(["localInLinks", "aboveCountThreshold"]);
+    let given = json!([["closest", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "M0a", 0, 1200, true]]);
     let table = addresses(rows(&names, given), false, true);
-    assert_eq!(table.headings[11..], ["alert", "senders"]);
-    assert_eq!(table.rows[0][11..], ["messages", "1,200"]);
+    assert_eq!(table.headings[11..], ["senders", "above"]);
+    assert_eq!(table.rows[0][11..], ["1,200", "yes"]);
 }
 
 #[test]
