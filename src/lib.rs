@@ -9,6 +9,7 @@ pub mod ids;
 pub mod limits;
 pub mod link;
 pub mod log;
+pub mod memory;
 pub mod outcome;
 pub mod payload;
 pub mod time;

@@ -11,6 +11,9 @@ pub const COPY_BYTES_MAX: usize = 2048;
 /// Output bytes of one connection, not yet handed to the kernel, above which its links have no room.
 pub const OUTPUT_MARK_BYTES: usize = 256 * 1024;
 
+/// The same while memory is tight.
+pub const OUTPUT_MARK_TIGHT_BYTES: usize = OUTPUT_MARK_BYTES / 16;
+
 /// Longest frame that we send, whatever the peer allows: a quarter of the output's mark, so that one frame of a large
 /// message neither overshoots it by much nor holds up the other links.
 pub const SENT_FRAME_BYTES_MAX: usize = OUTPUT_MARK_BYTES / 4;
@@ -28,11 +31,36 @@ pub const MAX_SESSIONS_DEFAULT: u32 = 32_768;
 /// Payload bytes that one session may have in the router; our incoming window is what is left of it, in frames.
 pub const SESSION_INCOMING_BYTES: usize = 4 * 1024 * 1024;
 
+/// Payload bytes that all sessions of a connection may have in the router. Beyond it each of them still gets a frame while
+/// it has none there.
+pub const CONNECTION_INCOMING_BYTES: usize = 4 * SESSION_INCOMING_BYTES;
+
+/// A session's first window is this part of the memory limit. It doubles each time that half of it was used, so windows
+/// of a quarter of the limit, which is what may be promised, are there for as many sessions that use theirs never.
+pub const SESSIONS_UNUSED: usize = 32 * 1024;
+
+/// Least `memoryLimit`: receive chunks, packing chunks and a few outputs of a full mark.
+pub const MEMORY_LIMIT_MIN: usize = 16 * 1024 * 1024;
+
+/// What a link counts as against the memory limit, beside its name and addresses; and a session.
+pub const LINK_BYTES: usize = 1024;
+pub const SESSION_BYTES: usize = 1024;
+
+/// How long a peer may take to open its connection, where the listener's `initialHandshakeTimeoutSeconds` is 0. qdrouterd
+/// waits for ever then; who sends a byte now and then would hold a connection for ever.
+pub const HANDSHAKE_SECONDS: u32 = 60;
+
+/// Responses of a peer in one SASL exchange; no mechanism that is served needs half of it.
+pub const SASL_STEPS_MAX: u8 = 8;
+
+/// Default of a listener's `maxUnsettled`.
+pub const UNSETTLED_PER_SESSION_MAX: usize = 128 * 1024;
+
 /// Links of one session: our handle-max is one less.
 pub const LINKS_PER_SESSION_MAX: u32 = 65_536;
 
-/// Links of one connection, whatever its sessions.
-pub const LINKS_PER_CONNECTION_MAX: usize = 2 * LINKS_PER_SESSION_MAX as usize;
+/// Default of a listener's `maxLinks`: links of one connection, whatever its sessions.
+pub const LINKS_PER_CONNECTION_MAX: usize = 65_536;
 
 /// A link's name, of which each link keeps a copy.
 pub const LINK_NAME_BYTES_MAX: usize = 2_048;

@@ -11,11 +11,13 @@
 //!   that ranges were made of.
 //! - Nothing is allocated while the pool has a free chunk.
 
+use crate::memory::Memory;
 use smallvec::SmallVec;
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Data begins here, behind the header; a cache line.
 const DATA_OFFSET: usize = 64;
@@ -60,6 +62,8 @@ struct PoolInner {
     kept_max: usize,
     free: RefCell<Vec<NonNull<Header>>>,
     in_use: Cell<usize>,
+    /// Chunks that somebody holds count here.
+    memory: Arc<Memory>,
 }
 
 impl Drop for PoolInner {
@@ -78,17 +82,24 @@ pub struct Pool(Rc<PoolInner>);
 impl Pool {
     /// A pool of chunks of `chunk_bytes` each, which keeps up to `kept_max` free ones.
     pub fn new(chunk_bytes: usize, kept_max: usize) -> Pool {
+        Pool::counted(chunk_bytes, kept_max, Arc::default())
+    }
+
+    /// As `new`; chunks in use count in `memory`, and while that is tight none is kept free.
+    pub fn counted(chunk_bytes: usize, kept_max: usize, memory: Arc<Memory>) -> Pool {
         Pool(Rc::new(PoolInner {
             chunk_bytes,
             kept_max,
             free: RefCell::new(Vec::with_capacity(kept_max.min(1024))),
             in_use: Cell::new(0),
+            memory,
         }))
     }
 
     /// A chunk with one reference: a free one, else a new one.
     pub fn take(&self) -> Chunk {
         self.0.in_use.set(self.0.in_use.get() + 1);
+        self.0.memory.add(self.0.chunk_bytes);
         let header = self.0.free.borrow_mut().pop();
         match header {
             Some(mut header) => {
@@ -100,6 +111,10 @@ impl Pool {
             }
             None => Chunk(allocate(self.0.chunk_bytes, Some(self.0.clone()))),
         }
+    }
+
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.0.memory
     }
 
     pub fn chunk_bytes(&self) -> usize {
@@ -207,8 +222,9 @@ fn release(mut header: NonNull<Header>) {
         return;
     };
     pool.in_use.set(pool.in_use.get() - 1);
+    pool.memory.remove(pool.chunk_bytes);
     let mut waiting = pool.free.borrow_mut();
-    if waiting.len() < pool.kept_max {
+    if waiting.len() < pool.kept_max && !pool.memory.is_tight() {
         waiting.push(header);
     } else {
         // SAFETY: as above.

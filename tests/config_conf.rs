@@ -41,6 +41,10 @@ fn an_empty_listener_has_every_default() {
             max_sessions: 32_768,
             max_session_frames: None,
             idle_timeout_seconds: 16,
+            handshake_timeout_seconds: 60,
+            message_size_max: 0,
+            links_max: 65_536,
+            unsettled_max: 131_072,
             strip_annotations: StripAnnotations::Both,
             link_capacity: 250,
             http: false,
@@ -68,6 +72,8 @@ fn an_empty_listener_has_every_default() {
             flow: FlowConfig { flow_control: FlowControl::Share, credit_slack_percent: 100 },
             multicast_stall_seconds: 2,
             drain_wait_milliseconds: 50,
+            memory_limit_bytes: None,
+            connections_max: 65_535,
         }
     );
     assert_eq!(warnings(&config), [] as [String; 0]);
@@ -230,4 +236,16 @@ fn a_router_without_listener_is_warned_of() {
 fn line_ends_of_another_system_are_line_ends() {
     let config = load_ok("listener {\r\n    host: 0.0.0.0\r\n    port: 20001\r\n}\r\n");
     assert_eq!((config.listeners[0].host.as_str(), config.listeners[0].port), ("0.0.0.0", 20_001));
+}
+
+#[test]
+fn limits_are_as_the_file_says() {
+    let config = load_ok(
+        "router {\n memoryLimit: 64m\n maxConnections: 100\n}\n\
+         listener {\n initialHandshakeTimeoutSeconds: 5\n maxMessageSize: 1000\n maxLinks: 10\n maxUnsettled: 20\n}\n",
+    );
+    assert_eq!((config.router.memory_limit_bytes, config.router.connections_max), (Some(64 << 20), 100));
+    let listener = &config.listeners[0];
+    assert_eq!((listener.handshake_timeout_seconds, listener.message_size_max), (5, 1000));
+    assert_eq!((listener.links_max, listener.unsettled_max), (10, 20));
 }

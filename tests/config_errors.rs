@@ -71,7 +71,6 @@ fn what_this_version_does_not_serve_says_so() {
         ("listener", "authenticatePeer: yes"),
         ("listener", "requireSsl: yes"),
         ("listener", "requireEncryption: true"),
-        ("listener", "initialHandshakeTimeoutSeconds: 5"),
         ("listener", "stripAnnotations: no"),
         ("listener", "multiTenant: on"),
         ("listener", "failoverUrls: amqp://b"),

@@ -356,6 +356,8 @@ impl Router {
             (6, Some((link, false))) if !self.busy.contains_key(&link) => engine.drained(link),
             (7, Some((link, _))) if self.random.chance(10) => {
                 engine.detach(link, &Fault::link("amqp:internal-error", "no reason"));
+                // Whoever ends a link hears of its end before it does anything else on it.
+                self.events();
             }
             (8, _) => {
                 for (session, bytes) in std::mem::take(&mut self.held) {

@@ -520,6 +520,10 @@ impl Driver {
                     model.sending = None;
                 }
             }
+            Event::Unsent { delivery } => {
+                let model = self.links.iter_mut().find(|model| model.sending == Some(delivery));
+                model.expect("only what is under way can be unsent").sending = None;
+            }
             // What it gave back may be granted anew, and was not used.
             Event::SenderDrained { link, .. } | Event::Credit { link, .. } => {
                 assert!(self.links.iter().any(|model| model.link == link), "flows come on links that live");

@@ -60,7 +60,19 @@ fn router(section: Option<&Checked>, report: &mut Report) -> RouterConfig {
         flow: flow(section, None),
         multicast_stall_seconds: section.number("multicastStallSeconds"),
         drain_wait_milliseconds: section.number("drainWait"),
+        memory_limit_bytes: memory_limit(section, report),
+        connections_max: section.number("maxConnections"),
     }
+}
+
+/// Less than that a router can't do its work in.
+fn memory_limit(section: &Checked, report: &mut Report) -> Option<u64> {
+    let bytes = section.integer("memoryLimit")?;
+    let least = limits::MEMORY_LIMIT_MIN as u64;
+    if bytes < least {
+        section.error("memoryLimit", format!("memoryLimit: {bytes} bytes is less than {least}, the least"), report);
+    }
+    Some(bytes)
 }
 
 fn router_id(id: &str, section: &Checked, report: &mut Report) {
@@ -134,6 +146,13 @@ pub(super) fn listener(section: &Checked, report: &mut Report) -> Option<Listene
             .map(|frames| frames as u32)
             .filter(|frames| *frames > 0),
         idle_timeout_seconds: section.number("idleTimeoutSeconds"),
+        handshake_timeout_seconds: match section.number("initialHandshakeTimeoutSeconds") {
+            0 => limits::HANDSHAKE_SECONDS,
+            seconds => seconds,
+        },
+        message_size_max: section.integer("maxMessageSize").unwrap_or(0),
+        links_max: section.number("maxLinks"),
+        unsettled_max: section.number("maxUnsettled"),
         strip_annotations: StripAnnotations::Both,
         link_capacity: match section.number("linkCapacity") {
             0 => limits::LINK_CAPACITY_DEFAULT,

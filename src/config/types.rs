@@ -46,6 +46,9 @@ pub struct RouterConfig {
     pub multicast_stall_seconds: u32,
     /// How long a consumer's drain waits for the senders.
     pub drain_wait_milliseconds: u32,
+    /// What may be held for peers; None: a share of what the machine has.
+    pub memory_limit_bytes: Option<u64>,
+    pub connections_max: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -115,6 +118,13 @@ pub struct ListenerConfig {
     pub max_session_frames: Option<u32>,
     /// 0: none.
     pub idle_timeout_seconds: u32,
+    pub handshake_timeout_seconds: u32,
+    /// Bytes; 0: any.
+    pub message_size_max: u64,
+    /// Of a connection.
+    pub links_max: u32,
+    /// Of a session, each way.
+    pub unsettled_max: u32,
     pub strip_annotations: StripAnnotations,
     /// Deliveries; never 0.
     pub link_capacity: u32,

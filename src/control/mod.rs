@@ -18,6 +18,7 @@ mod cores;
 mod listen;
 pub mod log;
 mod management;
+mod memory;
 mod report;
 mod settings;
 mod shards;
@@ -33,6 +34,7 @@ use self::shards::Shards;
 use crate::config::Config;
 use crate::log::{Level, Module};
 use crate::management::{Agent, Figures};
+use crate::memory::Memory;
 use crate::routing::EdgeOutbox;
 use crate::shard::{self, Mailbox, Order, Report, Reports, ShardError, ShardHandle, ShardSettings};
 use std::cell::{Cell, RefCell};
@@ -103,7 +105,8 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     mask_signals(libc::SIG_BLOCK);
     let mut log = Log::open(config)?;
     let router_id = settings::router_id(config);
-    let (listeners, places) = bind(config, &router_id)?;
+    let memory = Arc::new(memory::account(&config.router));
+    let (listeners, places) = bind(config, &router_id, &memory)?;
     if let Err(error) = shard::raise_descriptor_limit() {
         log.write(Module::Server, Level::Warning, format_args!("the limit of open files can't be raised: {error}"));
     }
@@ -112,7 +115,7 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     let cores = cores::choose(Some(wanted), &mut log);
     let settings = ShardSettings {
         cores,
-        router: settings::router(config, &router_id)?,
+        router: settings::router(config, &router_id, &memory)?,
         stop_deadline: STOP_DEADLINE,
         trace: log.traces_frames(),
         moves: options.moves,
@@ -150,10 +153,14 @@ fn mask_signals(how: libc::c_int) {
 }
 
 /// Binds every listener; gives the shards' listeners and where each listens, by its number.
-fn bind(config: &Config, router_id: &str) -> Result<(Vec<shard::Listener>, Vec<SocketAddr>), ControlError> {
+fn bind(
+    config: &Config,
+    router_id: &str,
+    memory: &Arc<Memory>,
+) -> Result<(Vec<shard::Listener>, Vec<SocketAddr>), ControlError> {
     let (mut listeners, mut places) = (Vec::new(), Vec::new());
     for listener in &config.listeners {
-        let engine = Arc::new(settings::engine(listener, router_id));
+        let engine = Arc::new(settings::engine(listener, router_id, memory));
         for socket in listen::bind(listener)? {
             places.push(socket.local_addr().map_err(|error| BindError {
                 line: listener.line,

@@ -5,14 +5,16 @@ use crate::config::{self, Config, ListenerConfig};
 use crate::engine;
 use crate::limits;
 use crate::management::Figures;
+use crate::memory::Memory;
 use crate::routing::{
     AddressAttributes, AddressMatch, AddressRule, AddressRules, FlowControl, Marks, RouterSettings, Treatment,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What only the other rooms can say of a configuration's being right. The line and what is wrong there.
 pub fn check(config: &Config) -> Result<(), (usize, String)> {
-    match router(config, "check") {
+    match router(config, "check", &Arc::default()) {
         Err(ControlError::Configuration(line, text)) => Err((line, text)),
         _ => Ok(()),
     }
@@ -42,7 +44,7 @@ pub fn figures(config: &Config, router_id: &str, shards: usize) -> Figures {
     }
 }
 
-pub fn engine(listener: &ListenerConfig, router_id: &str) -> engine::Settings {
+pub fn engine(listener: &ListenerConfig, router_id: &str, memory: &Arc<Memory>) -> engine::Settings {
     engine::Settings {
         container_id: router_id.to_string(),
         max_frame_size: listener.max_frame_size,
@@ -51,11 +53,16 @@ pub fn engine(listener: &ListenerConfig, router_id: &str) -> engine::Settings {
         sasl_mechanisms: listener.sasl_mechanisms.clone(),
         sasl_required: listener.authenticate_peer,
         max_session_frames: listener.max_session_frames,
+        handshake_timeout: Duration::from_secs(u64::from(listener.handshake_timeout_seconds)),
+        max_message_size: listener.message_size_max,
+        links_max: listener.links_max as usize,
+        unsettled_max: listener.unsettled_max as usize,
+        memory: memory.clone(),
         ..engine::Settings::default()
     }
 }
 
-pub fn router(config: &Config, router_id: &str) -> Result<RouterSettings, ControlError> {
+pub fn router(config: &Config, router_id: &str, memory: &Arc<Memory>) -> Result<RouterSettings, ControlError> {
     let rules = config.addresses.iter().map(rule).collect();
     let rules = AddressRules::new(rules).map_err(|error| {
         let line = config.addresses.get(error.rule).map_or(0, |address| address.line);
@@ -70,6 +77,7 @@ pub fn router(config: &Config, router_id: &str) -> Result<RouterSettings, Contro
         credit_slack_percent: flow.credit_slack_percent,
         drain_wait: Duration::from_millis(u64::from(config.router.drain_wait_milliseconds)),
         multicast_stall: Duration::from_secs(u64::from(config.router.multicast_stall_seconds)),
+        memory: memory.clone(),
         seed: random(),
     })
 }

@@ -16,6 +16,7 @@
 //!   here calls itself.
 //! - A connection's links are gone from the router when `closed` returns.
 
+mod admission;
 mod anonymous;
 mod connections;
 mod direct;
@@ -82,6 +83,8 @@ struct Peer {
     pending: bool,
     /// In `Dispatch::deferred`: no more input until its turn comes.
     deferred: bool,
+    /// What its engine's output has room for, as `Dispatch::outputs` knows it.
+    output_bytes: usize,
     /// The router knows this connection.
     opened: bool,
     exchange: Option<(Exchange, String)>,
@@ -137,6 +140,7 @@ impl Peer {
             facts: connections::Facts::default(),
             pending: false,
             deferred: false,
+            output_bytes: 0,
             opened: false,
             exchange: None,
             links: BTreeSet::new(),
@@ -145,14 +149,6 @@ impl Peer {
             is_home: false,
             moving: None,
         }
-    }
-}
-
-/// Sees to it that an engine has a buffer to write to.
-#[inline]
-fn lend(peer: &mut Peer, outputs: &mut Outputs) {
-    if peer.engine.needs_output() {
-        peer.engine.give_output(outputs.take());
     }
 }
 
@@ -168,6 +164,7 @@ fn find(peers: &mut [Option<Box<Peer>>], id: ConnectionId) -> Option<&mut Peer> 
 impl Dispatch {
     /// That of one shard, of so many. `trace`: report every frame.
     pub fn new(router: RouterSettings, shard: ShardId, shards: u16, trace: bool, now: Time) -> Dispatch {
+        let memory = router.memory.clone();
         Dispatch {
             service: Service::default(),
             publisher: Publisher::new(&router.router_id),
@@ -176,8 +173,8 @@ impl Dispatch {
             pending: Vec::with_capacity(1024),
             deferred: Vec::new(),
             deferred_at: now,
-            outputs: Outputs::default(),
-            packer: Packer::new(Pool::new(limits::CHUNK_BYTES, PACKING_CHUNKS_KEPT)),
+            outputs: Outputs::new(memory.clone()),
+            packer: Packer::new(Pool::counted(limits::CHUNK_BYTES, PACKING_CHUNKS_KEPT, memory)),
             reports: VecDeque::new(),
             trace: Trace::new(trace),
             shard,
@@ -205,7 +202,7 @@ impl Dispatch {
     #[inline]
     fn engine(&mut self, id: ConnectionId) -> Option<&mut Engine> {
         let peer = find(&mut self.peers, id)?;
-        lend(peer, &mut self.outputs);
+        self.outputs.lend(&mut peer.engine, &mut peer.output_bytes);
         if !peer.pending {
             peer.pending = true;
             self.pending.push(id);
@@ -220,7 +217,7 @@ impl Dispatch {
             if (peer.deferred || peer.moving.is_some()) && left != u64::MAX {
                 return;
             }
-            lend(peer, &mut self.outputs);
+            self.outputs.lend(&mut peer.engine, &mut peer.output_bytes);
         }
         loop {
             while let Some(event) = find(&mut self.peers, id).and_then(|peer| peer.engine.poll_batch()) {
@@ -322,6 +319,7 @@ impl Dispatch {
                     self.link_ended(id, token, closed, error, now);
                 }
             }
+            Event::Unsent { delivery } => self.router.delivery_unsent(delivery, now),
             Event::SessionFull { session } => self.session_full(id, session, now),
             Event::Closed { error } => self.connection_over(id, error, now),
             _ => {}
@@ -680,6 +678,7 @@ impl Dispatch {
         now: Time,
     ) -> u64 {
         let mut engine = Engine::new(settings.clone(), now);
+        admission::admit(&mut engine);
         if self.trace.is_of_all {
             engine.set_trace(true);
         }
@@ -754,6 +753,9 @@ impl Dispatch {
                     peer.pending = false;
                     touched.push(id);
                     self.pump(id, EVENTS_AT_ONCE, now);
+                    if let Some(peer) = find(&mut self.peers, id) {
+                        self.outputs.note_engine(&peer.engine, &mut peer.output_bytes);
+                    }
                 }
             }
             if !self.publisher.is_due() {
@@ -797,13 +799,14 @@ impl Dispatch {
     pub fn poll_transmit(&mut self, id: ConnectionId) -> Option<Transmit> {
         let peer = find(&mut self.peers, id)?;
         let transmit = peer.engine.poll_transmit();
+        self.outputs.note_polled(transmit.as_ref(), &mut peer.output_bytes);
         if peer.engine.has_work() {
             if !(peer.pending || peer.deferred) {
                 peer.pending = true;
                 self.pending.push(id);
             }
         } else if let Some(unused) = peer.engine.reclaim_output() {
-            self.transmitted(unused);
+            self.outputs.put_noted(unused, std::mem::take(&mut peer.output_bytes));
         }
         if self.trace.is_any {
             self.drain_trace(id);
@@ -838,8 +841,9 @@ impl Dispatch {
             self.pump(id, u64::MAX, now);
         }
         if let Some(slot) = self.peers.get_mut(id.index as usize) {
-            if slot.as_ref().is_some_and(|peer| peer.id == id) {
-                *slot = None;
+            if let Some(peer) = slot.take_if(|peer| peer.id == id) {
+                self.outputs.note(peer.output_bytes, 0);
+                peer.engine.settings().memory.leave();
             }
         }
     }

@@ -77,8 +77,11 @@ impl Dispatch {
         self.drain_trace(id);
         let peer = find(&mut self.peers, id)?;
         let decider = *peer.moving.take()?;
-        if let Some(unused) = peer.engine.reclaim_output() {
-            self.outputs.put(unused);
+        let noted = std::mem::take(&mut peer.output_bytes);
+        match peer.engine.reclaim_output() {
+            Some(unused) => self.outputs.put_noted(unused, noted),
+            // It goes along.
+            None => self.outputs.note(noted, 0),
         }
         let peer = self.peers.get_mut(id.index as usize)?.take()?;
         self.router.connection_closed(id, now);

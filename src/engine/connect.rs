@@ -96,9 +96,8 @@ impl Engine {
         session.next_incoming_id = begin.next_outgoing_id;
         session.remote_incoming_window = begin.incoming_window;
         session.remote_handle_max = begin.handle_max;
-        let waits = session.waiting;
-        self.room_opened |= waits;
         self.channels.insert(remote_channel.into(), channel);
+        self.wait_for_output(channel);
         Ok(())
     }
 
@@ -166,19 +165,20 @@ impl Engine {
             return None;
         }
         let channel = self.free_channel()?;
-        let window = self.settings.incoming_window_full();
-        let mut session = Session::new(&wire::Begin::default(), window, self.settings.initial_serial);
+        let initial_serial = self.settings.initial_serial;
+        let window_bytes = self.settings.incoming_bytes_first();
+        let mut session = Session::new(&wire::Begin::default(), window_bytes, initial_serial);
         session.awaits_begin = true;
+        if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
+            *place = Some(Box::new(session));
+        }
         let begin = wire::Begin {
-            next_outgoing_id: session.next_outgoing_id,
-            incoming_window: window,
+            next_outgoing_id: initial_serial,
+            incoming_window: self.widen_window(channel),
             outgoing_window: OUTGOING_WINDOW,
             handle_max: self.settings.handle_max,
             ..wire::Begin::default()
         };
-        if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
-            *place = Some(Box::new(session));
-        }
         self.write_frame(channel, &Performative::Begin(begin));
         Some(SessionNumber(channel))
     }
@@ -216,6 +216,7 @@ impl Engine {
             sending: None,
             asked: None,
         });
+        self.count_link(key.0.len());
         self.names.insert(key, link);
         if let Some(session) = self.session_mut(channel) {
             let direction = offer.direction;

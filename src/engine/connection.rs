@@ -11,7 +11,7 @@ use super::trace::Trace;
 use super::*;
 use crate::arena::Arena;
 use crate::ids::{LinkHandle, LinkId, SessionNumber};
-use crate::limits::{CHUNK_BYTES, OUTPUT_MARK_BYTES};
+use crate::limits::{CHUNK_BYTES, OUTPUT_MARK_BYTES, OUTPUT_MARK_TIGHT_BYTES};
 use crate::outcome::{Fault, Scope};
 use crate::payload::{Payload, Range};
 use crate::time::Time;
@@ -94,19 +94,26 @@ pub struct Engine {
     pub(super) other_protocol: Option<[u8; 8]>,
     /// The latest time that a `handle_*` told.
     pub(super) now: Time,
+    pub(super) began: Time,
     pub(super) last_input: Time,
     pub(super) last_output: Time,
     pub(super) phase: Phase,
     pub(super) closing: Closing,
     pub(super) close_reason: Option<Fault>,
+    pub(super) sasl_steps: u8,
+    /// What the peer's open is refused with.
+    pub(super) refusal: Option<Fault>,
     pub(super) remote: Remote,
 
     pub(super) input: Input,
+    pub(super) held: super::window::Held,
     /// Input was left alone because the peer doesn't read its output.
     pub(super) input_rested: bool,
     /// The stream ended; told once the input at hand is done with.
     pub(super) end_of_stream: bool,
     pub(super) output: Transmit,
+    /// Output bytes above which its links have no room: the usual mark, less while memory is tight.
+    pub(super) output_mark: usize,
 
     /// From the peer's channels to ours.
     pub(super) channels: Table<u16>,
@@ -125,8 +132,8 @@ pub struct Engine {
     pub(super) dirty: Vec<u16>,
     /// Links with a flow to write.
     pub(super) flows: Vec<LinkHandle>,
-    /// Sessions in which something waits for room.
-    pub(super) waiting: Vec<u16>,
+    /// Sessions in which something waits for room in the output.
+    pub(super) waiting: VecDeque<u16>,
     /// There may be room for what waits.
     pub(super) room_opened: bool,
     /// Links with sent payload to report.
@@ -162,27 +169,32 @@ impl Engine {
     /// The side that accepts a connection.
     pub fn new(settings: Arc<Settings>, now: Time) -> Engine {
         Engine {
+            input: Input::new(settings.memory.clone()),
+            held: super::window::Held::new(settings.memory.clone()),
             settings,
             is_initiator: false,
             asks_for_sasl: false,
             open_sent: false,
             other_protocol: None,
             now,
+            began: now,
             last_input: now,
             last_output: now,
             phase: Phase::Header,
             closing: Closing::No,
             close_reason: None,
+            sasl_steps: 0,
+            refusal: None,
             remote: Remote {
                 max_frame_size: crate::limits::MAX_FRAME_SIZE_MIN as usize,
                 channel_max: u16::MAX,
                 heartbeat: None,
                 container_id: None,
             },
-            input: Input::new(),
             input_rested: false,
             end_of_stream: false,
             output: Transmit::default(),
+            output_mark: OUTPUT_MARK_BYTES,
             channels: Table::new(),
             sessions: Vec::new(),
             channels_free: BinaryHeap::new(),
@@ -193,7 +205,7 @@ impl Engine {
             cursor: None,
             dirty: Vec::new(),
             flows: Vec::new(),
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             room_opened: false,
             reports: VecDeque::new(),
             trace: None,
@@ -238,7 +250,8 @@ impl Engine {
     /// Unsettled deliveries from the peer and to it.
     pub fn unsettled_count(&self) -> (usize, usize) {
         let sessions = || self.sessions.iter().flatten();
-        (sessions().map(|s| s.incoming.len()).sum(), sessions().map(|s| s.outgoing.len()).sum())
+        let incoming = sessions().map(|s| s.incoming.len() - s.incoming_stale as usize).sum();
+        (incoming, sessions().map(|s| s.outgoing.len() - s.outgoing_stale as usize).sum())
     }
 
     /// Output bytes that wait for `poll_transmit`. What was noted and is not yet written isn't counted.
@@ -247,10 +260,16 @@ impl Engine {
         self.output.len()
     }
 
+    /// Bytes that the output at hand has memory for.
+    #[inline]
+    pub fn output_capacity(&self) -> usize {
+        self.output.bytes.capacity()
+    }
+
     /// Whether so much output waits that `send` would hold what it is given.
     #[inline]
     pub fn is_output_above_mark(&self) -> bool {
-        self.output.len() >= OUTPUT_MARK_BYTES
+        self.output.len() >= self.output_mark
     }
 
     /// No more input is taken and nothing but the output at hand will be sent. Flush, shut down the socket's write
@@ -333,6 +352,8 @@ impl Engine {
         if self.output.is_empty() {
             buffer.clear();
             self.output = buffer;
+            self.output_mark =
+                if self.settings.memory.is_tight() { OUTPUT_MARK_TIGHT_BYTES } else { OUTPUT_MARK_BYTES };
         }
     }
 
@@ -442,7 +463,7 @@ impl Engine {
         match self.queue.pop_front() {
             Some(Queued::Event(event)) => return Some(event),
             Some(Queued::Ended { link, closed, error }) => {
-                let token = self.links.remove(link).and_then(|link| link.token);
+                let token = self.remove_link(link).and_then(|link| link.token);
                 return Some(Event::LinkEnded { link, token, closed, error });
             }
             None => {}

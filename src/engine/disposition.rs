@@ -4,12 +4,13 @@
 //! each, so that a range of two billion ids costs what it hits. To the peer: ids that get the same state are
 //! gathered until the output is taken, and go out as few ranges as they make.
 
-use super::connection::{Engine, OUTPUT_REST_BYTES};
+use super::connection::{Engine, Links, OUTPUT_REST_BYTES};
 use super::fault::Violation;
+use super::link::LinkState;
 use super::serial;
 use super::session::Incoming;
 use super::*;
-use crate::ids::{SessionNumber, WireDelivery};
+use crate::ids::{LinkHandle, SessionNumber, WireDelivery};
 use crate::outcome::{State, StateKind};
 use crate::wire::performative::{self as wire, Role};
 use crate::wire::state as wire_state;
@@ -105,26 +106,35 @@ impl Engine {
     /// The next delivery that the disposition at hand names; None when there is none, and then it is done with.
     #[inline]
     pub(super) fn next_disposition(&mut self) -> Option<Event> {
-        let cursor = self.cursor.as_mut()?;
-        if cursor.from_receiver && cursor.settled {
+        loop {
+            let cursor = self.cursor.as_mut()?;
+            if !(cursor.from_receiver && cursor.settled) {
+                return self.next_disposition_rare();
+            }
             // The most usual by far.
-            let session = self.sessions.get_mut(usize::from(cursor.channel)).and_then(Option::as_deref_mut);
-            let found = session.and_then(|session| session.outgoing.take_first_in(cursor.next, cursor.last));
-            let Some((delivery_id, entry)) = found else {
+            let channel = cursor.channel;
+            let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
                 self.cursor = None;
                 return None;
             };
-            if let Some(link) = self.links.get_mut(entry.link) {
-                link.unsettled -= 1;
-            }
-            let wire = WireDelivery { session: SessionNumber(cursor.channel), delivery_id };
+            let Some((delivery_id, entry)) = session.outgoing.take_first_in(cursor.next, cursor.last) else {
+                self.cursor = None;
+                return None;
+            };
+            let is_live = settle_on(&mut self.links, entry.link, &mut session.outgoing_stale);
+            let was_full = session.outgoing.len() + 1 == self.settings.unsettled_max;
+            let wire = WireDelivery { session: SessionNumber(channel), delivery_id };
             let state = cursor.step(delivery_id);
             if delivery_id == cursor.last {
                 self.cursor = None;
             }
-            return Some(Event::ReceiverDisposition { delivery: entry.delivery, wire, state, settled: true });
+            if was_full {
+                self.wait_for_output(channel);
+            }
+            if is_live {
+                return Some(Event::ReceiverDisposition { delivery: entry.delivery, wire, state, settled: true });
+            }
         }
-        self.next_disposition_rare()
     }
 
     /// As above, for states on the way and what senders say.
@@ -151,21 +161,30 @@ impl Engine {
             }
             let wire = WireDelivery { session: SessionNumber(channel), delivery_id };
             if from_receiver {
-                let delivery = session.outgoing.get_mut(delivery_id)?.delivery;
-                return Some(Event::ReceiverDisposition { delivery, wire, state, settled });
+                let entry = session.outgoing.get_mut(delivery_id)?;
+                let (link, delivery) = (entry.link, entry.delivery);
+                if is_live(&self.links, link) {
+                    return Some(Event::ReceiverDisposition { delivery, wire, state, settled });
+                }
+                continue;
             }
             let entry = session.incoming.get_mut(delivery_id)?;
             let (link, token) = (entry.link, entry.token);
+            let live = is_live(&self.links, link);
             entry.settled |= settled;
             // Of a delivery that still arrives the entry serves until its last frame.
             let link = self.links.get_mut(link);
             if settled && !link.as_ref().is_some_and(|link| link.is_arriving(delivery_id)) {
                 session.incoming.remove(delivery_id);
-                if let Some(link) = link {
-                    link.unsettled -= 1;
+                match link.filter(|_| live) {
+                    Some(link) => link.unsettled -= 1,
+                    None => session.incoming_stale = session.incoming_stale.saturating_sub(1),
+                }
+                if session.is_incoming_window_low() {
+                    Self::mark_dirty(&mut self.dirty, channel, session);
                 }
             }
-            if token.is_some() {
+            if token.is_some() && live {
                 return Some(Event::SenderDisposition { wire, token, state, settled });
             }
         }
@@ -194,14 +213,16 @@ impl Engine {
         let entry =
             if settled { session.incoming.remove(wire.delivery_id) } else { session.incoming.get(wire.delivery_id) };
         let Some(entry) = entry else { return };
-        if settled {
-            match self.links.get_mut(entry.link) {
-                // Of a delivery that still arrives the entry serves until its last frame: routing counts on hearing that.
-                Some(link) if link.is_arriving(wire.delivery_id) => {
-                    session.incoming.insert(wire.delivery_id, Incoming { settled: true, ..entry });
-                }
-                Some(link) => link.unsettled -= 1,
-                None => {}
+        let link = self.links.get_mut(entry.link).filter(|link| link.state != LinkState::Ended);
+        match link {
+            // Of a delivery that still arrives the entry serves until its last frame: routing counts on hearing that.
+            Some(link) if settled && link.is_arriving(wire.delivery_id) => {
+                session.incoming.insert(wire.delivery_id, Incoming { settled: true, ..entry });
+            }
+            Some(link) => link.unsettled -= u32::from(settled),
+            None => {
+                session.incoming_stale = session.incoming_stale.saturating_sub(u32::from(settled));
+                return;
             }
         }
         let settled_by_sender = entry.settled;
@@ -222,12 +243,15 @@ impl Engine {
             return;
         }
         let Some(Some(session)) = self.sessions.get_mut(usize::from(wire.session.0)) else { return };
+        let Some(entry) = session.outgoing.get_mut(wire.delivery_id) else { return };
+        let link = entry.link;
+        let live = is_live(&self.links, link);
         if settled {
-            let Some(entry) = session.outgoing.remove(wire.delivery_id) else { return };
-            if let Some(link) = self.links.get_mut(entry.link) {
-                link.unsettled -= 1;
-            }
-        } else if !session.outgoing.contains(wire.delivery_id) {
+            session.outgoing.remove(wire.delivery_id);
+            settle_on(&mut self.links, link, &mut session.outgoing_stale);
+            self.wait_for_output(wire.session.0);
+        }
+        if !live {
             return;
         }
         self.gather(wire, state, settled, Role::Sender);
@@ -279,6 +303,28 @@ impl Engine {
             gathered.state = None;
             let Some(session) = self.session_mut(channel) else { return };
             *session.gathered(role) = gathered;
+        }
+    }
+}
+
+/// Whether a link has something to say and to hear. What deliveries a link leaves behind stay in their session's map, stale,
+/// until they are settled or swept out.
+#[inline]
+fn is_live(links: &Links, link: LinkHandle) -> bool {
+    links.get(link).is_some_and(|link| link.state != LinkState::Ended)
+}
+
+/// A delivery left its session's map: its link has one less, or there is a stale one less. Gives whether the link is live.
+#[inline]
+fn settle_on(links: &mut Links, link: LinkHandle, stale: &mut u32) -> bool {
+    match links.get_mut(link) {
+        Some(link) if link.state != LinkState::Ended => {
+            link.unsettled -= 1;
+            true
+        }
+        _ => {
+            *stale = stale.saturating_sub(1);
+            false
         }
     }
 }

@@ -64,6 +64,8 @@ pub enum Event {
     /// Payload bytes of an outgoing delivery went into the output. `complete`: all of it did, the link is free
     /// for the next. Only for deliveries whose `send` did not say `Sent::Whole`.
     PayloadSent { delivery: DeliveryId, link: LinkHandle, bytes: usize, complete: bool },
+    /// Nothing of this delivery, which `send` took, went to the peer or ever will: its link ends, as the next events say.
+    Unsent { delivery: DeliveryId },
     /// Outgoing links of this session may send again, after `send` said that there was no room.
     SessionWritable { session: SessionNumber },
     /// The router holds as much payload of this session as it may, so the peer can send nothing on it. Told once until

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 pub(super) const DECODE_ERROR: &str = "amqp:decode-error";
 pub(super) const NOT_ALLOWED: &str = "amqp:not-allowed";
+pub(super) const NOT_IMPLEMENTED: &str = "amqp:not-implemented";
 pub(super) const INVALID_FIELD: &str = "amqp:invalid-field";
 pub(super) const RESOURCE_LIMIT_EXCEEDED: &str = "amqp:resource-limit-exceeded";
 pub(super) const FRAMING_ERROR: &str = "amqp:connection:framing-error";

@@ -23,9 +23,10 @@ impl Engine {
         // Frames under way that the peer hadn't seen when it wrote this (section 2.5.6).
         let under_way = session.next_outgoing_id.wrapping_sub(flow.next_incoming_id.unwrap_or(initial));
         session.remote_incoming_window = flow.incoming_window.saturating_sub(under_way);
-        if session.waiting && session.remote_incoming_window > 0 {
-            self.room_opened = true;
+        if session.wants_room() {
+            self.wait_for_output(channel);
         }
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return Ok(None) };
         let Some(handle) = flow.handle else {
             if flow.echo {
                 session.flow_due = true;
@@ -122,6 +123,8 @@ impl Engine {
     #[inline]
     pub fn payload_released(&mut self, session: SessionNumber, bytes: usize) {
         let channel = session.0;
+        // What an ended session brought counts as the connection's for as long as it is here.
+        self.held.bytes = self.held.bytes.saturating_sub(bytes);
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
         session.held_bytes = session.held_bytes.saturating_sub(bytes);
         if session.is_incoming_window_low() {
@@ -153,31 +156,40 @@ impl Engine {
 
     /// A session's own flow, where one is due or the peer should know of a larger window.
     fn write_session_flow(&mut self, channel: u16) {
-        let settings = self.settings.clone();
         let Some(session) = self.session_mut(channel) else { return };
         session.dirty = false;
-        let low = session.is_incoming_window_low();
-        let larger = low && session.incoming_window_available(&settings) > session.incoming_window;
-        if low && session.is_incoming_window_shut(&settings) && !std::mem::replace(&mut session.full_told, true) {
+        if session.end_sent {
+            return;
+        }
+        let (low, before) = (session.is_incoming_window_low(), session.incoming_window);
+        if low && self.widen_window(channel) == 0 {
+            self.tell_full(channel);
+        }
+        let Some(session) = self.session_mut(channel) else { return };
+        if session.flow_due || session.incoming_window > before {
+            let flow = Self::session_flow(session);
+            self.write_flow(channel, &flow);
+        }
+    }
+
+    /// The peer may send nothing on a session, and nothing of it leaves the router by itself, perhaps.
+    #[cold]
+    fn tell_full(&mut self, channel: u16) {
+        let Some(session) = self.session_mut(channel) else { return };
+        if !std::mem::replace(&mut session.full_told, true) {
             let session = SessionNumber(channel);
             self.queue.push_back(Queued::Event(Event::SessionFull { session }));
         }
-        let Some(session) = self.session_mut(channel) else { return };
-        if session.end_sent || !(session.flow_due || larger) {
-            return;
-        }
-        let flow = Self::session_flow(session, &settings);
-        self.write_flow(channel, &flow);
     }
 
     /// A link's flow, with its session's windows.
     fn write_link_flow(&mut self, link: LinkHandle, drained: bool) {
-        let settings = self.settings.clone();
+        let Some(channel) = self.links.get(link).map(|link| link.channel) else { return };
+        self.widen_window(channel);
         let Some(state) = self.links.get_mut(link) else { return };
         state.flow_due = false;
-        let channel = state.channel;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
-        let mut flow = Self::session_flow(session, &settings);
+        let mut flow = Self::session_flow(session);
         flow.handle = Some(state.local_handle);
         flow.delivery_count = Some(state.delivery_count);
         match state.direction {
@@ -195,9 +207,8 @@ impl Engine {
     }
 
     /// Our windows of a session; what is said here is what the peer may use from now on.
-    fn session_flow(session: &mut super::session::Session, settings: &Settings) -> wire::Flow<'static> {
+    fn session_flow(session: &mut super::session::Session) -> wire::Flow<'static> {
         session.flow_due = false;
-        session.incoming_window = session.incoming_window.max(session.incoming_window_available(settings));
         session.full_told &= session.incoming_window == 0;
         wire::Flow {
             next_incoming_id: Some(session.next_incoming_id),

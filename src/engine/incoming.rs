@@ -4,16 +4,14 @@ use super::connection::{Engine, Queued};
 use super::fault::{self, Violation};
 use super::link::{Link, Partial};
 use super::session::{unmapped, Incoming, Session, Slot};
+use super::window::Held;
 use super::*;
 use crate::ids::{DeliveryId, LinkHandle, SessionNumber, WireDelivery};
 use crate::limits::DELIVERY_TAG_BYTES_MAX;
 use crate::payload::Payload;
 use crate::wire::performative as wire;
+use crate::wire::state as wire_state;
 use std::collections::VecDeque;
-
-/// Unsettled deliveries from the peer that one session may have. Credit bounds them as long as routing replenishes it by
-/// settlement; this holds whatever routing does.
-const UNSETTLED_MAX: usize = 1 << 20;
 
 /// From the peer.
 impl Engine {
@@ -50,13 +48,13 @@ impl Engine {
         };
         let Some(state) = self.links.get_mut(link) else { return Ok(None) };
         if state.partial.is_some() {
-            return on_transfer_more(session, state, link, transfer, payload);
+            return on_transfer_more(session, state, link, transfer, payload, &mut self.held);
         }
         if transfer.more || transfer.aborted || state.drain {
-            let mut rare = Rare { flows: &mut self.flows, queue: &mut self.queue };
+            let mut rare = Rare { flows: &mut self.flows, queue: &mut self.queue, held: &mut self.held };
             return on_transfer_begin(session, state, link, transfer, payload, &mut rare);
         }
-        on_transfer_first(session, state, link, transfer, payload)
+        on_transfer_first(session, state, link, transfer, payload, &mut self.held)
     }
 }
 
@@ -64,6 +62,7 @@ impl Engine {
 struct Rare<'e> {
     flows: &'e mut Vec<LinkHandle>,
     queue: &'e mut VecDeque<Queued>,
+    held: &'e mut Held,
 }
 
 /// The frame that begins a delivery of several, or none, or that uses up credit that is being drained.
@@ -77,7 +76,7 @@ fn on_transfer_begin(
     rare: &mut Rare<'_>,
 ) -> Result<Option<Event>, Violation> {
     let bytes = payload.len() as u64;
-    let event = on_transfer_first(session, state, link, transfer, payload)?;
+    let event = on_transfer_first(session, state, link, transfer, payload, rare.held)?;
     if transfer.aborted {
         // Nobody heard of it; its credit is given again.
         if !std::mem::replace(&mut state.flow_due, true) {
@@ -113,6 +112,7 @@ fn on_transfer_first(
     link: LinkHandle,
     transfer: &wire::Transfer<'_>,
     payload: Payload,
+    held: &mut Held,
 ) -> Result<Option<Event>, Violation> {
     let violation = |condition, why: &'static str| Err(Violation::link(link, condition, why));
     if state.direction != Direction::Incoming {
@@ -125,6 +125,10 @@ fn on_transfer_first(
         Some(tag) if tag.len() <= DELIVERY_TAG_BYTES_MAX => {}
         Some(_) => return violation(fault::INVALID_FIELD, "a delivery-tag is longer than 32 bytes"),
         None => return violation(fault::INVALID_FIELD, "a delivery's first transfer has no delivery-tag"),
+    }
+    if transfer.resume || transfer.state.is_some_and(is_transactional) {
+        let why = if transfer.resume { "no delivery is resumed here" } else { "there are no transactions here" };
+        return violation(fault::NOT_IMPLEMENTED, why);
     }
     if state.credit == 0 {
         return violation(fault::TRANSFER_LIMIT_EXCEEDED, "transfer beyond the link's credit");
@@ -141,19 +145,23 @@ fn on_transfer_first(
     let channel = state.channel;
     let settled = transfer.settled.unwrap_or(false);
     if !settled || transfer.more {
-        if session.incoming.len() >= UNSETTLED_MAX {
-            return Err(Violation::session(channel, fault::RESOURCE_LIMIT_EXCEEDED, "too many unsettled deliveries"));
-        }
         if !session.incoming.insert(delivery_id, Incoming { link, token: None, settled }) {
             return Err(Violation::session(channel, fault::INVALID_FIELD, "the delivery-id is in use"));
         }
         state.unsettled += 1;
     }
     session.held_bytes += bytes;
+    held.bytes += bytes;
     let wire = WireDelivery { session: SessionNumber(channel), delivery_id };
     let (message_format, more) = (transfer.message_format.unwrap_or(0), transfer.more);
     let token = state.token;
     Ok(Some(Event::Transfer(Transfer { link, token, wire, message_format, settled, more, payload })))
+}
+
+/// Whether a delivery is to be part of a transaction: as if it wasn't, it must not pass.
+#[cold]
+fn is_transactional(state: &[u8]) -> bool {
+    wire_state::kind(state) == wire_state::Kind::Transactional
 }
 
 /// A further frame of a delivery; ids that it repeats have to be the same.
@@ -164,6 +172,7 @@ fn on_transfer_more(
     link: LinkHandle,
     transfer: &wire::Transfer<'_>,
     payload: Payload,
+    held: &mut Held,
 ) -> Result<Option<Event>, Violation> {
     let Some(partial) = &mut state.partial else { return Ok(None) };
     let delivery_id = partial.delivery_id;
@@ -201,6 +210,7 @@ fn on_transfer_more(
         return Ok(Some(Event::TransferAborted { link, wire, token }));
     }
     session.held_bytes += payload.len();
+    held.bytes += payload.len();
     Ok(Some(Event::TransferMore { link, wire, token, payload, more: transfer.more, settled }))
 }
 

@@ -6,10 +6,12 @@
 //! that came in one-byte reads doesn't keep a chunk alive for each byte.
 
 use crate::limits::COPY_BYTES_MAX;
+use crate::memory::Memory;
 use crate::payload::{Packer, Payload, Pool, Range};
 use crate::wire::frame::{self, FrameHeader, HEADER_BYTES};
 use crate::wire::WireError;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A straddling frame of up to so many bytes is copied whole.
 const GATHER_BYTES_MAX: usize = 2 * COPY_BYTES_MAX;
@@ -82,11 +84,15 @@ pub(super) struct Input {
     spare: Vec<u8>,
     /// Where frames that straddled become contiguous; made when the first does.
     packer: Option<Packer>,
+    memory: Arc<Memory>,
+    /// What gathered pieces beyond a burst's size count there.
+    counted: usize,
 }
 
 impl Input {
-    pub(super) fn new() -> Input {
-        Input { current: None, pieces: VecDeque::new(), len: 0, spare: Vec::new(), packer: None }
+    pub(super) fn new(memory: Arc<Memory>) -> Input {
+        let (pieces, spare) = (VecDeque::new(), Vec::new());
+        Input { current: None, pieces, len: 0, spare, packer: None, memory, counted: 0 }
     }
 
     /// Bytes that were received and not yet cut.
@@ -96,7 +102,7 @@ impl Input {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Input::new();
+        *self = Input::new(self.memory.clone());
     }
 
     /// Takes all of it out, copied.
@@ -115,7 +121,8 @@ impl Input {
 
     /// A contiguous copy.
     fn pack(&mut self, bytes: &[u8]) -> Range {
-        let pool = || Packer::new(Pool::new(GATHER_CHUNK_BYTES, GATHER_CHUNKS_KEPT));
+        let memory = &self.memory;
+        let pool = || Packer::new(Pool::counted(GATHER_CHUNK_BYTES, GATHER_CHUNKS_KEPT, memory.clone()));
         self.packer.get_or_insert_with(pool).pack(bytes)
     }
 
@@ -128,8 +135,18 @@ impl Input {
         self.len += bytes.len();
         if bytes.len() < COPY_BYTES_MAX && !self.pieces.is_empty() {
             self.gather_last();
-            if let Some(Piece::Gathered { bytes: gathered, .. }) = self.pieces.back_mut() {
+            if let Some(Piece::Gathered { bytes: gathered, from }) = self.pieces.back_mut() {
+                let before = gathered.capacity();
+                if *from > gathered.len() / 2 {
+                    // Where each read ends inside a frame the piece is never empty; what was cut of it goes all the same.
+                    gathered.drain(..std::mem::take(from));
+                }
                 gathered.extend_from_slice(bytes.as_slice());
+                let (before, after) = (counted_bytes(before), counted_bytes(gathered.capacity()));
+                if after != before {
+                    self.counted += after - before;
+                    self.memory.add(after - before);
+                }
                 return;
             }
         }
@@ -193,6 +210,9 @@ impl Input {
             // Small ones are worth keeping; a large one was a burst.
             if bytes.capacity() <= GATHER_BYTES_MAX {
                 self.spare = bytes;
+            } else {
+                self.counted -= counted_bytes(bytes.capacity());
+                self.memory.remove(counted_bytes(bytes.capacity()));
             }
         }
     }
@@ -294,6 +314,21 @@ impl Input {
         };
         self.consume(count);
         Some(taken)
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        self.memory.remove(self.counted);
+    }
+}
+
+/// What a gathered piece of that capacity counts as: small ones are as many as connections.
+fn counted_bytes(capacity: usize) -> usize {
+    if capacity > GATHER_BYTES_MAX {
+        capacity
+    } else {
+        0
     }
 }
 

@@ -9,7 +9,7 @@ use super::outgoing::Sending;
 use super::session::Slot;
 use super::*;
 use crate::ids::{LinkHandle, LinkId, SessionNumber};
-use crate::limits::{LINKS_PER_CONNECTION_MAX, LINK_NAME_BYTES_MAX};
+use crate::limits::{LINK_BYTES, LINK_NAME_BYTES_MAX};
 use crate::outcome::{Fault, Scope};
 use crate::wire::error::Error;
 use crate::wire::performative::{self as wire, Performative, Role};
@@ -112,7 +112,7 @@ impl Engine {
         if attach.handle > self.settings.handle_max {
             return Err(Violation::connection(fault::FRAMING_ERROR, "a handle is beyond handle-max"));
         }
-        if self.detached > LINKS_PER_CONNECTION_MAX {
+        if self.detached > self.settings.links_max {
             // A peer that answers no detach: each refused link would keep a handle of its session for ever.
             return Err(Violation::connection(fault::RESOURCE_LIMIT_EXCEEDED, "too many detaches are not answered"));
         }
@@ -162,23 +162,31 @@ impl Engine {
                 target: attach.target.map(Into::into),
             })),
         });
+        self.count_link(key.0.len());
         self.names.insert(key, link);
         if let Some(session) = self.session_mut(channel) {
             session.handles.insert(attach.handle, Slot::Link(link));
             session.handles_used = session.handles_used.max(attach.handle.saturating_add(1));
         }
-        let too_many = self.links.len() > LINKS_PER_CONNECTION_MAX;
-        if too_many || attach.name.len() > LINK_NAME_BYTES_MAX {
-            let (condition, why) = match too_many {
-                true => (fault::RESOURCE_LIMIT_EXCEEDED, "the connection has too many links"),
-                false => (fault::INVALID_FIELD, "the link's name is too long"),
-            };
-            self.refuse_link(link, &Fault::link(condition, why));
+        if let Some(fault) = self.attach_fault(attach) {
+            self.refuse_link(link, &fault);
             return Ok(());
         }
         let attach = Box::new(remote_attach(channel, direction, terminus, attach));
         self.queue.push_back(Queued::Event(Event::Attached { link, attach }));
         Ok(())
+    }
+
+    /// What forbids a link, whatever it is for.
+    fn attach_fault(&self, attach: &wire::Attach<'_>) -> Option<Fault> {
+        if self.links.len() > self.settings.links_max {
+            return Some(Fault::link(fault::RESOURCE_LIMIT_EXCEEDED, "the connection has too many links"));
+        }
+        if self.settings.memory.is_full() {
+            return Some(Fault::link(fault::RESOURCE_LIMIT_EXCEEDED, "the router has no memory left for another link"));
+        }
+        let too_long = attach.name.len() > LINK_NAME_BYTES_MAX;
+        too_long.then(|| Fault::link(fault::INVALID_FIELD, "the link's name is too long"))
     }
 
     pub(super) fn on_detach(&mut self, remote_channel: u16, detach: &wire::Detach<'_>) -> Result<(), Violation> {
@@ -267,7 +275,7 @@ impl Engine {
         }
         self.write_detach(link, true, Some(&Error::new(fault.condition, &fault.description)));
         self.free_name(link);
-        self.links.remove(link);
+        self.remove_link(link);
     }
 
     /// Ends a link, or what the fault's scope says: detach(closed, error). `LinkEnded` follows.
@@ -341,12 +349,41 @@ impl Engine {
         state.partial = None;
         state.asked = None;
         let channel = state.channel;
-        let waited = state.sending.take().is_some_and(|sending| sending.blocked);
-        if let Some(session) = self.session_mut(channel).filter(|_| waited) {
-            session.blocked.retain(|blocked| *blocked != link);
+        let sending = state.sending.take();
+        if let Some(event) = sending.as_ref().and_then(|sending| sending.last_word(link)) {
+            self.queue.push_back(Queued::Event(event));
+        }
+        if sending.is_some_and(|sending| sending.blocked) {
+            self.sweep_blocked(channel);
         }
         self.free_name(link);
         self.queue.push_back(Queued::Ended { link, closed, error });
+    }
+
+    /// A link that waited for room is over: its place in the session's list is found empty when its turn comes, or swept.
+    fn sweep_blocked(&mut self, channel: u16) {
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        session.blocked_stale += 1;
+        if is_worth_sweeping(session.blocked_stale, session.blocked.len()) {
+            let links = &self.links;
+            session.blocked.retain(|link| links.get(*link).is_some_and(|link| link.sending.is_some()));
+            session.blocked_stale = 0;
+        }
+    }
+
+    /// A link counts against the router's memory, its name twice.
+    pub(super) fn count_link(&mut self, name_bytes: usize) {
+        let bytes = LINK_BYTES + 2 * name_bytes;
+        self.held.links_bytes += bytes;
+        self.settings.memory.add(bytes);
+    }
+
+    pub(super) fn remove_link(&mut self, link: LinkHandle) -> Option<Link> {
+        let link = self.links.remove(link)?;
+        let bytes = LINK_BYTES + 2 * link.name.len();
+        self.held.links_bytes -= bytes;
+        self.settings.memory.remove(bytes);
+        Some(link)
     }
 
     fn free_name(&mut self, link: LinkHandle) {
@@ -357,19 +394,46 @@ impl Engine {
         }
     }
 
-    /// Forgets a link's deliveries, so that what the peer says of them later reaches nobody.
+    /// What the peer says of a link's deliveries reaches nobody any more. They stay in the session's map until there are
+    /// more of their kind than live ones: swept out then, each costs O(1), whatever else is in the map.
     fn forget_unsettled(&mut self, link: LinkHandle) {
         let Some(state) = self.links.get_mut(link) else { return };
-        if std::mem::take(&mut state.unsettled) == 0 {
+        let left = std::mem::take(&mut state.unsettled);
+        if left == 0 {
             return;
         }
         let (channel, direction) = (state.channel, state.direction);
-        let Some(session) = self.session_mut(channel) else { return };
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        let links = &self.links;
+        // The link at hand ends now.
+        let is_live =
+            |other: LinkHandle| other != link && links.get(other).is_some_and(|l| l.state != LinkState::Ended);
         match direction {
-            Direction::Incoming => session.incoming.retain(|delivery| delivery.link != link),
-            Direction::Outgoing => session.outgoing.retain(|delivery| delivery.link != link),
+            Direction::Incoming => {
+                session.incoming_stale += left;
+                if is_worth_sweeping(session.incoming_stale, session.incoming.len()) {
+                    session.incoming.retain(|delivery| is_live(delivery.link));
+                    session.incoming_stale = 0;
+                }
+            }
+            Direction::Outgoing => {
+                session.outgoing_stale += left;
+                if is_worth_sweeping(session.outgoing_stale, session.outgoing.len()) {
+                    session.outgoing.retain(|delivery| is_live(delivery.link));
+                    session.outgoing_stale = 0;
+                }
+            }
         }
+        self.wait_for_output(channel);
     }
+}
+
+/// Fewer stale entries than that aren't worth a look.
+const SWEPT_MIN: u32 = 64;
+
+/// Stale entries are swept out when they are the greater part, so that a sweep is paid for by what it takes away.
+fn is_worth_sweeping(stale: u32, all: usize) -> bool {
+    stale >= SWEPT_MIN && stale as usize * 2 >= all
 }
 
 pub(super) fn remote_error(error: &Error<'_>) -> Box<RemoteError> {

@@ -39,6 +39,7 @@ mod table;
 mod trace;
 mod transmit;
 mod unsettled;
+mod window;
 pub use connection::Engine;
 pub use moving::Suspended;
 pub use settings::{Settings, CAPABILITIES, PRODUCT};

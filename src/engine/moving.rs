@@ -10,9 +10,11 @@ use super::link::{Link, LinkState};
 use super::session::Session;
 use super::table::Table;
 use super::trace::Trace;
+use super::window::Held;
 use super::*;
 use crate::arena::Arena;
 use crate::ids::{LinkHandle, LinkId};
+use crate::limits::OUTPUT_MARK_BYTES;
 use crate::outcome::Fault;
 use crate::payload::Range;
 use crate::time::Time;
@@ -25,10 +27,12 @@ use std::sync::Arc;
 pub struct Suspended {
     settings: Arc<Settings>,
     now: Time,
+    began: Time,
     last_input: Time,
     last_output: Time,
     phase: Phase,
     close_reason: Option<Fault>,
+    held: Held,
     remote: Remote,
     input: Vec<u8>,
     end_of_stream: bool,
@@ -41,7 +45,7 @@ pub struct Suspended {
     names: BTreeMap<(Arc<str>, bool), LinkHandle>,
     dirty: Vec<u16>,
     flows: Vec<LinkHandle>,
-    waiting: Vec<u16>,
+    waiting: VecDeque<u16>,
     room_opened: bool,
     traced: bool,
 }
@@ -118,10 +122,12 @@ impl Engine {
             output: self.output.bytes,
             settings: self.settings,
             now: self.now,
+            began: self.began,
             last_input: self.last_input,
             last_output: self.last_output,
             phase: self.phase,
             close_reason: self.close_reason,
+            held: self.held,
             remote: self.remote,
             end_of_stream: self.end_of_stream,
             channels: self.channels,
@@ -140,7 +146,7 @@ impl Engine {
 
     /// The engine again, as it was.
     pub fn resume(suspended: Suspended) -> Engine {
-        let mut input = Input::new();
+        let mut input = Input::new(suspended.settings.memory.clone());
         if !suspended.input.is_empty() {
             input.push(Range::copied(&suspended.input));
         }
@@ -155,11 +161,17 @@ impl Engine {
             open_sent: true,
             other_protocol: None,
             now: suspended.now,
+            began: suspended.began,
             last_input: suspended.last_input,
             last_output: suspended.last_output,
             phase: suspended.phase,
             closing: Closing::No,
             close_reason: suspended.close_reason,
+            // Only before an open.
+            refusal: None,
+            sasl_steps: 0,
+            held: suspended.held,
+            output_mark: OUTPUT_MARK_BYTES,
             remote: suspended.remote,
             end_of_stream: suspended.end_of_stream,
             channels: suspended.channels,

@@ -21,6 +21,9 @@ const KEPT_PROPERTIES_BYTES_MAX: usize = 4096;
 
 impl Engine {
     pub(super) fn on_open(&mut self, open: &wire::Open<'_>) -> Result<Event, Violation> {
+        if let Some(fault) = self.refusal.take() {
+            return Err(Violation::connection(fault.condition, fault.description));
+        }
         if open.max_frame_size < MAX_FRAME_SIZE_MIN {
             return Err(Violation::connection(fault::INVALID_FIELD, "max-frame-size is less than 512"));
         }
@@ -126,6 +129,7 @@ impl Engine {
             return;
         }
         self.phase = phase;
+        self.held.break_promises();
         self.sessions.clear();
         self.detached = 0;
         let links: Vec<_> = self.links.iter().map(|(link, _)| link).collect();
@@ -148,6 +152,11 @@ impl Engine {
 
 /// Commands.
 impl Engine {
+    /// Has the peer's open answered with ours and a close that says why (section 2.4.3).
+    pub fn refuse_open(&mut self, fault: Fault) {
+        self.refusal = Some(fault);
+    }
+
     /// Ends the connection. `LinkEnded` for each link and `Closed` follow.
     pub fn close(&mut self, fault: Option<&Fault>) {
         if self.is_closed() {
@@ -170,7 +179,11 @@ impl Engine {
         if self.is_closed() {
             return;
         }
-        if self.silence_deadline().is_some_and(|deadline| now >= deadline) {
+        if self.handshake_deadline().is_some_and(|deadline| now >= deadline) {
+            let time = self.settings.handshake_timeout.as_millis();
+            let why = format!("the connection wasn't opened within {time} ms");
+            self.close(Some(&Fault::connection(fault::RESOURCE_LIMIT_EXCEEDED, why)));
+        } else if self.silence_deadline().is_some_and(|deadline| now >= deadline) {
             let waited = self.settings.idle_timeout.as_millis();
             let why = format!("nothing was received for {waited} ms");
             self.close(Some(&Fault::connection(fault::RESOURCE_LIMIT_EXCEEDED, why)));
@@ -187,10 +200,13 @@ impl Engine {
         if self.is_closed() {
             return None;
         }
-        match (self.silence_deadline(), self.heartbeat_deadline()) {
-            (Some(silence), Some(heartbeat)) => Some(silence.min(heartbeat)),
-            (silence, heartbeat) => silence.or(heartbeat),
-        }
+        [self.handshake_deadline(), self.silence_deadline(), self.heartbeat_deadline()].into_iter().flatten().min()
+    }
+
+    /// When a peer that hasn't opened is closed, however much it says.
+    fn handshake_deadline(&self) -> Option<Time> {
+        let timeout = self.settings.handshake_timeout;
+        (!timeout.is_zero() && self.phase != Phase::Open).then(|| self.began + timeout)
     }
 
     /// When a peer that says nothing is closed.

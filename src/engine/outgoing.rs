@@ -9,7 +9,7 @@ use super::link::{Link, LinkState};
 use super::session::{Outgoing, Session};
 use super::*;
 use crate::ids::{DeliveryId, LinkHandle, SessionNumber};
-use crate::limits::{COPY_BYTES_MAX, OUTPUT_MARK_BYTES};
+use crate::limits::COPY_BYTES_MAX;
 use crate::payload::Payload;
 use crate::wire::frame;
 use crate::wire::performative as wire;
@@ -56,6 +56,15 @@ impl Sending {
         self.delivery_id.is_none() && self.has_more()
     }
 
+    /// What is to be told of it when its link ends: that nothing of it was sent, or what was and hasn't been told.
+    pub(super) fn last_word(&self, link: LinkHandle) -> Option<Event> {
+        let (delivery, bytes, complete) = (self.delivery, self.unreported, self.finished);
+        if self.delivery_id.is_none() {
+            return Some(Event::Unsent { delivery });
+        }
+        (bytes > 0 || complete).then_some(Event::PayloadSent { delivery, link, bytes, complete })
+    }
+
     /// Whether there is a frame to write.
     fn has_more(&self) -> bool {
         !self.finished && (self.left > 0 || self.complete || self.aborted)
@@ -68,11 +77,27 @@ struct Wire<'e> {
     session: &'e mut Session,
     output: &'e mut Transmit,
     max_frame_size: usize,
+    bounds: Bounds,
+}
+
+/// What bounds what is sent, beside credit and the peer's window.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// Output bytes.
+    mark: usize,
+    /// Unsettled deliveries of a session.
+    unsettled_max: usize,
+}
+
+/// Whether a session takes a frame, whatever is in the output.
+#[inline]
+fn takes_frames(session: &Session, bounds: Bounds) -> bool {
+    session.remote_incoming_window > 0 && session.outgoing.len() < bounds.unsettled_max
 }
 
 #[inline]
-fn has_room(session: &Session, output: &Transmit) -> bool {
-    session.remote_incoming_window > 0 && output.len() < OUTPUT_MARK_BYTES
+fn has_room(session: &Session, output: &Transmit, bounds: Bounds) -> bool {
+    takes_frames(session, bounds) && output.len() < bounds.mark
 }
 
 /// Commands.
@@ -89,6 +114,7 @@ impl Engine {
         complete: bool,
         payload: Payload,
     ) -> Sent {
+        let bounds = self.bounds();
         let Some(state) = self.links.get_mut(link) else { return Sent::Whole { room: true } };
         let usable = state.state == LinkState::Attached && state.direction == Direction::Outgoing;
         debug_assert!(!usable || state.sending.is_none(), "a link has one delivery under way at most");
@@ -101,9 +127,9 @@ impl Engine {
             let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
                 return Sent::Whole { room: true };
             };
-            if state.credit_left() > 0 && has_room(session, &self.output) {
+            if state.credit_left() > 0 && has_room(session, &self.output, bounds) {
                 write_whole(session, state, &mut self.output, link, delivery, message_format, settled, &payload, left);
-                let room = has_room(session, &self.output);
+                let room = has_room(session, &self.output, bounds);
                 if !room {
                     self.wait_for_room(channel, None);
                 }
@@ -187,6 +213,11 @@ impl Engine {
 }
 
 impl Engine {
+    #[inline]
+    fn bounds(&self) -> Bounds {
+        Bounds { mark: self.output_mark, unsettled_max: self.settings.unsettled_max }
+    }
+
     fn take_sending(&mut self, link: LinkHandle, delivery: DeliveryId) -> Option<(u16, Box<Sending>)> {
         let state = self.links.get_mut(link)?;
         match state.sending.take() {
@@ -228,17 +259,28 @@ impl Engine {
             Some((_, None)) => return,
             None => session.room_wanted = true,
         }
-        if !std::mem::replace(&mut session.waiting, true) {
-            self.waiting.push(channel);
+        self.wait_for_output(channel);
+    }
+
+    /// A session in which something waits and which takes frames waits for the output; one that takes none for its peer:
+    /// this is called again when that gave it room.
+    pub(super) fn wait_for_output(&mut self, channel: u16) {
+        let bounds = self.bounds();
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        if !session.wants_room() || !takes_frames(session, bounds) {
+            return;
         }
-        self.room_opened |= has_room(session, &self.output);
+        if !std::mem::replace(&mut session.waiting, true) {
+            self.waiting.push_back(channel);
+        }
+        self.room_opened |= self.output.len() < bounds.mark;
     }
 
     /// Whether the next delivery finds room; where it doesn't, `SessionWritable` is owed.
     #[inline]
     fn room_or_wait(&mut self, channel: u16) -> bool {
         let Some(Some(session)) = self.sessions.get(usize::from(channel)) else { return true };
-        if has_room(session, &self.output) {
+        if has_room(session, &self.output, self.bounds()) {
             return true;
         }
         self.wait_for_room(channel, None);
@@ -248,9 +290,10 @@ impl Engine {
     /// Writes frames of a delivery until something stops it.
     #[inline]
     fn write_frames(&mut self, link: LinkHandle, channel: u16, sending: &mut Sending) -> Pause {
+        let bounds = self.bounds();
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return Pause::NoRoom };
-        let max_frame_size = self.remote.max_frame_size;
-        let mut wire = Wire { links: &mut self.links, session, output: &mut self.output, max_frame_size };
+        let (links, output) = (&mut self.links, &mut self.output);
+        let mut wire = Wire { links, session, output, max_frame_size: self.remote.max_frame_size, bounds };
         loop {
             let start = wire.output.bytes.len();
             if let Some(pause) = write_frame(&mut wire, link, channel, sending) {
@@ -265,25 +308,30 @@ impl Engine {
         }
     }
 
-    /// There may be room: deliveries that waited go on, a frame from each link in turn; then who asked is told.
+    /// There may be room: deliveries that waited go on, a frame from each link in turn; then who asked is told. Costs what
+    /// goes on, whatever waits.
     pub(super) fn use_room(&mut self) {
         self.room_opened = false;
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.retain(|&channel| self.use_session_room(channel));
-        // The next time another session is the first.
-        if let Some(first) = (waiting.len() > 1).then(|| waiting.remove(0)) {
-            waiting.push(first);
+        while self.output.len() < self.output_mark {
+            let Some(channel) = self.waiting.pop_front() else { return };
+            if self.use_session_room(channel) {
+                // The next time another session is the first.
+                self.waiting.push_back(channel);
+            }
         }
-        debug_assert!(self.waiting.is_empty());
-        self.waiting = waiting;
     }
 
-    /// Gives whether the session still waits.
+    /// Gives whether the session still waits for the output.
     fn use_session_room(&mut self, channel: u16) -> bool {
+        let bounds = self.bounds();
         loop {
             let max_frame_size = self.remote.max_frame_size;
             let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return false };
-            if !has_room(session, &self.output) {
+            if !takes_frames(session, bounds) {
+                session.waiting = false;
+                return false;
+            }
+            if self.output.len() >= bounds.mark {
                 return true;
             }
             let Some(link) = session.blocked.pop_front() else {
@@ -294,10 +342,13 @@ impl Engine {
                 }
                 return false;
             };
-            let Some(mut sending) = self.links.get_mut(link).and_then(|state| state.sending.take()) else { continue };
+            let Some(mut sending) = self.links.get_mut(link).and_then(|state| state.sending.take()) else {
+                session.blocked_stale = session.blocked_stale.saturating_sub(1);
+                continue;
+            };
             sending.blocked = false;
             let start = self.output.bytes.len();
-            let mut wire = Wire { links: &mut self.links, session, output: &mut self.output, max_frame_size };
+            let mut wire = Wire { links: &mut self.links, session, output: &mut self.output, max_frame_size, bounds };
             let pause = write_frame(&mut wire, link, channel, &mut sending);
             self.trace_output(start);
             let again = pause.is_none() && sending.has_more() || pause == Some(Pause::NoRoom);
@@ -338,7 +389,7 @@ fn write_frame(wire: &mut Wire<'_>, link: LinkHandle, channel: u16, sending: &mu
     if first && state.credit_left() == 0 {
         return Some(Pause::NoCredit);
     }
-    if !has_room(wire.session, wire.output) {
+    if !has_room(wire.session, wire.output, wire.bounds) {
         return Some(Pause::NoRoom);
     }
     let delivery_id = match sending.delivery_id {

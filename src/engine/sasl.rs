@@ -6,6 +6,7 @@
 use super::connection::{Engine, Phase};
 use super::fault::{self, Violation};
 use super::*;
+use crate::limits::SASL_STEPS_MAX;
 use crate::outcome::Fault;
 use crate::wire::sasl::{self, SaslFrame};
 use crate::wire::{frame, Symbols, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL};
@@ -83,6 +84,14 @@ impl Engine {
                 }))))
             }
             (SaslFrame::Response(response), Phase::SaslResponse) => {
+                self.sasl_steps += 1;
+                if self.sasl_steps > SASL_STEPS_MAX {
+                    self.sasl_fail(Fault::connection(
+                        fault::RESOURCE_LIMIT_EXCEEDED,
+                        "the exchange has too many steps",
+                    ));
+                    return Ok(None);
+                }
                 self.phase = Phase::SaslRest;
                 Ok(Some(Event::SaslResponse(response.response.to_vec())))
             }

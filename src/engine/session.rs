@@ -1,7 +1,6 @@
 //! Sessions: begin, end, channels, both windows, handles.
 //!
-//! Our incoming window is finite: what the router may hold of a session in bytes, told in frames of the largest size. A
-//! frame beyond it ends the session. It reopens as payload leaves the router.
+//! A frame beyond our incoming window ends the session; how wide that is: `window.rs`.
 
 use super::connection::Engine;
 use super::disposition::Dispositions;
@@ -9,7 +8,7 @@ use super::fault::{self, Violation};
 use super::link::remote_error;
 use super::table::Table;
 use super::unsettled::Unsettled;
-use super::*;
+use super::Direction;
 use crate::ids::{DeliveryId, LinkHandle};
 use crate::wire::error::Error;
 use crate::wire::performative::{self as wire, Performative};
@@ -65,18 +64,28 @@ pub(super) struct Session {
     pub next_incoming_id: u32,
     /// Frames that the peer may send by what we told it.
     pub incoming_window: u32,
-    incoming_window_half: u32,
+    /// What it was when we told it last.
+    pub incoming_window_told: u32,
+    /// Half of what it would be if nothing was held: down there the peer is told of more.
+    pub incoming_window_low: u32,
+    /// Bytes up to which it is opened; grows with use.
+    pub window_bytes: usize,
+    /// What the router's account holds as promised to this session.
+    pub promised_bytes: usize,
     /// `SessionFull` was told of the window as it is.
     pub full_told: bool,
     /// Payload bytes of it in the router.
     pub held_bytes: usize,
     pub incoming: Unsettled<Incoming>,
+    /// Of these, the ones whose link is over.
+    pub incoming_stale: u32,
 
     pub next_outgoing_id: u32,
     /// Frames that the peer takes of us.
     pub remote_incoming_window: u32,
     pub next_delivery_id: u32,
     pub outgoing: Unsettled<Outgoing>,
+    pub outgoing_stale: u32,
 
     pub handles: Table<Slot>,
     /// Handles below it were attached once, as far as the peer counts from 0.
@@ -97,28 +106,36 @@ pub(super) struct Session {
 
     /// Links whose delivery under way waits for room.
     pub blocked: VecDeque<LinkHandle>,
+    /// Of these, the ones that are over.
+    pub blocked_stale: u32,
     /// A `send` was told that there is no room, so `SessionWritable` is due when there is.
     pub room_wanted: bool,
-    /// In the engine's list of sessions that wait for room.
+    /// In the engine's list of sessions that wait for the output.
     pub waiting: bool,
 }
 
 impl Session {
-    pub(super) fn new(begin: &wire::Begin<'_>, incoming_window: u32, initial_serial: u32) -> Session {
+    /// Its incoming window is shut.
+    pub(super) fn new(begin: &wire::Begin<'_>, window_bytes: usize, initial_serial: u32) -> Session {
         Session {
             end_sent: false,
             awaits_begin: false,
             pending: VecDeque::new(),
             next_incoming_id: begin.next_outgoing_id,
-            incoming_window,
-            incoming_window_half: incoming_window / 2,
+            incoming_window: 0,
+            incoming_window_told: 0,
+            incoming_window_low: 0,
+            window_bytes,
+            promised_bytes: 0,
             full_told: false,
             held_bytes: 0,
             incoming: Unsettled::new(),
+            incoming_stale: 0,
             next_outgoing_id: initial_serial,
             remote_incoming_window: begin.incoming_window,
             next_delivery_id: initial_serial,
             outgoing: Unsettled::new(),
+            outgoing_stale: 0,
             handles: Table::new(),
             handles_used: 0,
             detached: 0,
@@ -130,6 +147,7 @@ impl Session {
             dirty: false,
             flow_due: false,
             blocked: VecDeque::new(),
+            blocked_stale: 0,
             room_wanted: false,
             waiting: false,
         }
@@ -160,22 +178,16 @@ impl Session {
         self.local_handles_free.push(handle);
     }
 
-    /// Frames that may come by what the router holds now.
-    pub(super) fn incoming_window_available(&self, settings: &Settings) -> u32 {
-        let left = settings.incoming_bytes_full().saturating_sub(self.held_bytes);
-        let frames = left / settings.max_frame_size.max(1) as usize;
-        settings.incoming_window_full().min(frames.min(u32::MAX as usize) as u32)
-    }
-
-    /// Whether the peer may send nothing, and what the router holds leaves no room for a frame.
-    pub(super) fn is_incoming_window_shut(&self, settings: &Settings) -> bool {
-        self.incoming_window == 0 && self.incoming_window_available(settings) == 0
+    /// Whether something waits in it.
+    #[inline]
+    pub(super) fn wants_room(&self) -> bool {
+        self.room_wanted || !self.blocked.is_empty()
     }
 
     /// Whether the peer should hear of a larger window: half of it is used.
     #[inline]
     pub(super) fn is_incoming_window_low(&self) -> bool {
-        self.incoming_window <= self.incoming_window_half
+        self.incoming_window <= self.incoming_window_low
     }
 }
 
@@ -194,19 +206,20 @@ impl Engine {
         let Some(channel) = self.free_channel() else {
             return Err(Violation::connection(fault::RESOURCE_LIMIT_EXCEEDED, "no channel is left for our end"));
         };
-        let session = Session::new(begin, self.settings.incoming_window_full(), self.settings.initial_serial);
-        let answer = wire::Begin {
-            remote_channel: Some(remote_channel),
-            next_outgoing_id: session.next_outgoing_id,
-            incoming_window: session.incoming_window,
-            outgoing_window: OUTGOING_WINDOW,
-            handle_max: self.settings.handle_max,
-            ..wire::Begin::default()
-        };
+        let initial_serial = self.settings.initial_serial;
+        let session = Session::new(begin, self.settings.incoming_bytes_first(), initial_serial);
         self.channels.insert(remote_channel.into(), channel);
         if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
             *place = Some(Box::new(session));
         }
+        let answer = wire::Begin {
+            remote_channel: Some(remote_channel),
+            next_outgoing_id: initial_serial,
+            incoming_window: self.widen_window(channel),
+            outgoing_window: OUTGOING_WINDOW,
+            handle_max: self.settings.handle_max,
+            ..wire::Begin::default()
+        };
         self.write_frame(channel, &Performative::Begin(answer));
         Ok(())
     }
@@ -256,6 +269,7 @@ impl Engine {
     }
 
     fn free_session(&mut self, channel: u16) {
+        self.break_promise(channel);
         if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
             self.detached -= place.take().map_or(0, |session| session.detached);
             self.channels_free.push(std::cmp::Reverse(channel));
@@ -276,6 +290,7 @@ impl Engine {
         if self.cursor.as_ref().is_some_and(|cursor| cursor.channel == channel) {
             self.cursor = None;
         }
+        self.break_promise(channel);
         if let Some(session) = self.session_mut(channel) {
             // Nothing of it is needed but the fact that it waits.
             let (detached, awaits_begin) = (session.detached, session.awaits_begin);

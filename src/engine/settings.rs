@@ -1,6 +1,8 @@
 //! What an engine is told once, when it is made: one [`Settings`] a listener, shared by its connections.
 
 use crate::limits;
+use crate::memory::Memory;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// More frames than a peer can have under way.
@@ -35,8 +37,18 @@ pub struct Settings {
     pub sasl_mechanisms: Vec<String>,
     /// Whether a connection without a SASL layer is turned away.
     pub sasl_required: bool,
-    /// Payload bytes that one session may have in the router.
+    /// A peer that hasn't opened by then is closed; zero: never.
+    pub handshake_timeout: Duration,
+    /// Links of the connection.
+    pub links_max: usize,
+    /// Unsettled deliveries of a session, each way. One more from the peer ends the session; to the peer none is sent
+    /// beyond it.
+    pub unsettled_max: usize,
+    /// Payload bytes that one session may have in the router, and all sessions of a connection together.
     pub session_incoming_bytes: usize,
+    pub connection_incoming_bytes: usize,
+    /// The router's account: windows are opened as it allows.
+    pub memory: Arc<Memory>,
     /// A listener's `maxSessionFrames`: a session's incoming window in frames. None: as the bytes allow.
     pub max_session_frames: Option<u32>,
     /// Bytes of the largest message that a sender may send; 0: any size.
@@ -60,7 +72,12 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(16),
             sasl_mechanisms: vec!["ANONYMOUS".to_owned()],
             sasl_required: false,
+            handshake_timeout: Duration::from_secs(limits::HANDSHAKE_SECONDS as u64),
+            links_max: limits::LINKS_PER_CONNECTION_MAX,
+            unsettled_max: limits::UNSETTLED_PER_SESSION_MAX,
             session_incoming_bytes: limits::SESSION_INCOMING_BYTES,
+            connection_incoming_bytes: limits::CONNECTION_INCOMING_BYTES,
+            memory: Arc::default(),
             max_session_frames: None,
             max_message_size: 0,
             initial_serial: 0,
@@ -79,6 +96,16 @@ impl Settings {
 
     /// Payload bytes that a session may have in the router: what its full window can bring.
     pub(super) fn incoming_bytes_full(&self) -> usize {
-        self.incoming_window_full() as usize * self.max_frame_size as usize
+        self.incoming_window_full() as usize * self.frame_bytes()
+    }
+
+    /// What a frame of the window counts as.
+    pub(super) fn frame_bytes(&self) -> usize {
+        self.max_frame_size.max(1) as usize
+    }
+
+    /// A session's first window, in bytes: thousands of sessions that never use theirs leave room for those that do.
+    pub(super) fn incoming_bytes_first(&self) -> usize {
+        self.memory.limit() / limits::SESSIONS_UNUSED
     }
 }

@@ -126,11 +126,12 @@ impl Router {
             let Address { depth, rest, .. } = address;
             depth.added(1, record.bytes, |edge| self.edges.raise(rest.clone(), edge));
         }
-        if address.consumers.is_empty() {
+        if address.consumers.is_empty() || self.settings.memory.is_full() {
             self.turn_away(slot, State::RELEASED);
         } else if !record.is(COMPLETE) {
             let bytes = record.bytes as usize;
-            self.packer.pack_payload(&mut record.payload, limits::COPY_BYTES_MAX);
+            let below = self.packed_below(limits::COPY_BYTES_MAX);
+            self.packer.pack_payload(&mut self.deliveries[slot].payload, below);
             self.buffer(slot, bytes);
         } else if record.kind == Kind::Message {
             self.fan_out(slot);
@@ -181,10 +182,11 @@ impl Router {
     /// A delivery goes to the end of its address's FIFO.
     #[inline]
     fn wait(&mut self, slot: Slot, id: AddressId) {
+        let below = self.packed_below(PACKED_BYTES_MAX);
         let Some(address) = self.addresses.get_mut(id) else { return };
         let record = &mut self.deliveries[slot];
         if address.candidates.is_empty() {
-            self.packer.pack_payload(&mut record.payload, PACKED_BYTES_MAX);
+            self.packer.pack_payload(&mut record.payload, below);
         }
         record.stage = Stage::Waiting;
         self.deliveries.push_back(By::Consumer, &mut address.waiting, slot);
@@ -242,6 +244,9 @@ impl Router {
                 self.turn_away(slot, State::RELEASED);
             }
         }
+        if self.settings.memory.is_full() {
+            self.relinquish(slot);
+        }
         let bytes = payload.len();
         if bytes < TINY_BYTES_MAX {
             // A stream of tiny frames behind a slow consumer: packed side by side they become one range again.
@@ -256,28 +261,51 @@ impl Router {
         if record.is(DEPTH) {
             self.grow_depth(slot, bytes);
         }
+        let below = self.packed_below(0);
         let record = &mut self.deliveries[slot];
         match (record.stage, record.kind) {
             (Stage::Done, _) => {
                 self.release_all(slot);
                 self.review(slot);
             }
-            (Stage::Buffering, _) => {
-                self.packer.pack_payload(&mut payload, limits::COPY_BYTES_MAX);
-                record.payload.append(payload);
-                self.buffer(slot, bytes);
+            (stage @ (Stage::Buffering | Stage::Waiting), _) => {
+                self.packer.pack_payload(&mut payload, below.max(limits::COPY_BYTES_MAX));
+                self.deliveries[slot].payload.append(payload);
+                if stage == Stage::Buffering {
+                    self.buffer(slot, bytes);
+                }
             }
-            (Stage::Waiting, _) => {
-                self.packer.pack_payload(&mut payload, limits::COPY_BYTES_MAX);
-                record.payload.append(payload);
+            (Stage::Assigned, Kind::Message) => {
+                self.packer.pack_payload(&mut payload, below);
+                self.copies_more(slot, payload, complete);
             }
-            (Stage::Assigned, Kind::Message) => self.copies_more(slot, payload, complete),
             (Stage::Assigned, _) => {
+                self.packer.pack_payload(&mut payload, below);
                 self.send_more(slot, payload, complete);
                 if settles && self.deliveries[slot].is(OUT_WIRE) {
                     self.tell_consumer(slot, None, true);
                 }
             }
+        }
+    }
+
+    /// There is no memory for more of a delivery that no consumer has begun to get.
+    #[cold]
+    fn relinquish(&mut self, slot: Slot) {
+        match self.deliveries[slot].stage {
+            Stage::Buffering => self.turn_away(slot, State::RELEASED),
+            Stage::Waiting => self.give_back(slot),
+            Stage::Assigned | Stage::Done => {}
+        }
+    }
+
+    /// Payload that waits for a consumer: a range shorter than this is copied out of its receive chunk.
+    #[inline]
+    fn packed_below(&self, usual: usize) -> usize {
+        if self.settings.memory.is_tight() {
+            limits::CHUNK_BYTES
+        } else {
+            usual
         }
     }
 

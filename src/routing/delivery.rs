@@ -68,6 +68,8 @@ pub const COUNTED: u16 = 1 << 10;
 pub const PASSED: u16 = 1 << 11;
 /// Of a copy: all of it went out.
 pub const SENT: u16 = 1 << 12;
+/// Of a delivery to one consumer, the same bit: that one's engine says that nothing of it was sent, and its link ends.
+pub const UNSENT: u16 = SENT;
 /// Its bytes count as its session's buffered ones.
 pub const BUFFERED: u16 = 1 << 13;
 /// It went out settled.
@@ -75,7 +77,6 @@ pub const SENT_SETTLED: u16 = 1 << 14;
 
 /// It counts as stuck.
 pub const STUCK: u16 = 1 << 15;
-
 /// A delivery on its way through the router.
 pub struct Delivery {
     /// What has arrived and wasn't handed on.

@@ -1,10 +1,10 @@
 //! Links and connections that go, and what becomes of their deliveries.
 
-use crate::ids::{AddressId, ConnectionId, LinkId};
+use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId};
 use crate::link::Direction;
 use crate::outcome::State;
 use crate::routing::delivery::{By, Kind, Slot, Stage, NONE};
-use crate::routing::delivery::{COMPLETE, COUNTED, CUT, OPEN, OUT_SETTLED, SENDING, SENT_SETTLED, SETTLED};
+use crate::routing::delivery::{COMPLETE, COUNTED, CUT, OPEN, OUT_SETTLED, SENDING, SENT_SETTLED, SETTLED, UNSENT};
 use crate::routing::link::End;
 use crate::routing::router::Router;
 use crate::time::Time;
@@ -188,11 +188,20 @@ impl Router {
         }
     }
 
+    /// Nothing of a delivery or copy that was sent went out, and its link ends.
+    pub fn delivery_unsent(&mut self, id: DeliveryId, now: Time) {
+        self.begin(now);
+        if let Some(slot) = self.deliveries.slot(id).filter(|slot| self.deliveries[*slot].kind == Kind::Single) {
+            self.deliveries[slot].set(UNSENT);
+        }
+    }
+
     /// A delivery or copy lost its consumer. Whether anything of it was sent decides what its sender hears.
     fn lose(&mut self, slot: Slot) {
         let record = &mut self.deliveries[slot];
-        let untouched = record.is(SENDING) && u64::from(record.unreleased) == record.bytes && record.bytes > 0;
         let is_copy = record.kind == Kind::Copy;
+        let all_here = record.is(SENDING) && u64::from(record.unreleased) == record.bytes && record.bytes > 0;
+        let untouched = all_here || (!is_copy && record.is(UNSENT));
         let settled_there = record.is(OUT_SETTLED);
         let whole = record.is(COMPLETE) && !record.is(SENDING);
         let counted = record.is(CUT);

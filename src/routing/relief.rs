@@ -72,7 +72,7 @@ impl Router {
     }
 
     /// A delivery that waits goes back to its sender; what still comes of it is dropped.
-    fn give_back(&mut self, slot: Slot) {
+    pub(super) fn give_back(&mut self, slot: Slot) {
         if let Some(address) = self.addresses.get_mut(self.deliveries[slot].address) {
             self.deliveries.unlink(By::Consumer, &mut address.waiting, slot);
         }

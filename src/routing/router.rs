@@ -130,12 +130,12 @@ impl Router {
         Router {
             table: AddressTable::new(settings.seed),
             temporary_names: TemporaryNames::new(settings.seed, shard, shards),
+            packer: Packer::new(Pool::counted(limits::CHUNK_BYTES, PACKER_CHUNKS_KEPT, settings.memory.clone())),
             settings,
             addresses: Arena::new(),
             links: Arena::new(),
             deliveries: Deliveries::default(),
             connections: Connections::default(),
-            packer: Packer::new(Pool::new(limits::CHUNK_BYTES, PACKER_CHUNKS_KEPT)),
             totals: Counters::default(),
             spread: Spread::default(),
             stuck_sweep: Sweep::new(now),

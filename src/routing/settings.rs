@@ -1,7 +1,9 @@
 //! What the router is told at its start: plain data, made by config.
 
 use crate::limits;
+use crate::memory::Memory;
 use crate::routing::rules::AddressRules;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How the deliveries of an address are spread over its consumers.
@@ -78,6 +80,8 @@ pub struct RouterSettings {
     pub drain_wait: Duration,
     /// How long a multicast consumer may take nothing before it is set aside.
     pub multicast_stall: Duration,
+    /// The router's account.
+    pub memory: Arc<Memory>,
     /// Seeds the table's hash and the names of temporary addresses.
     pub seed: u64,
 }
@@ -92,6 +96,7 @@ impl Default for RouterSettings {
             credit_slack_percent: limits::CREDIT_SLACK_PERCENT_DEFAULT,
             drain_wait: limits::DRAIN_WAIT,
             multicast_stall: limits::MULTICAST_STALL,
+            memory: Arc::default(),
             seed: 0,
         }
     }

@@ -97,7 +97,9 @@ impl ReceiveBuffers {
 
     /// A receive found nothing on offer: offer more from now on.
     pub fn exhausted(&mut self) {
-        self.target = (self.target * 2).min(OFFERED_MAX);
+        // On offer is in use: of a small memory limit only a part.
+        let most = self.pool.memory().limit() / 16 / self.pool.chunk_bytes();
+        self.target = (self.target * 2).min(most.clamp(OFFERED_MIN.into(), OFFERED_MAX.into()) as u16);
         self.calm_turns = 0;
     }
 

@@ -203,11 +203,12 @@ fn run(
     }
     let _guard = AbortOnPanic;
     let shards = settings.cores.len() as u16;
+    let memory = settings.router.memory.clone();
     let mut dispatch = Dispatch::new(settings.router.clone(), place.shard, shards, settings.trace, Time::ZERO);
     dispatch.set_moves(settings.moves);
     dispatch.serve_management(Time::ZERO);
     let serve = serve::Serve::new(dispatch, place.mailbox.clone());
-    let pool = Pool::new(limits::CHUNK_BYTES, CHUNKS_KEPT_MAX);
+    let pool = Pool::counted(limits::CHUNK_BYTES, CHUNKS_KEPT_MAX, memory);
     let mut turn = turn::Turn::new(serve, pool, place, settings.stop_deadline).map_err(ShardError::Ring)?;
     let result = match turn.doorbell() {
         Ok(doorbell) => {

@@ -241,6 +241,7 @@ pub fn names(events: &[Event]) -> Vec<&'static str> {
             Event::Credit { .. } => "credit",
             Event::SenderDrained { .. } => "sender-drained",
             Event::PayloadSent { .. } => "payload-sent",
+            Event::Unsent { .. } => "unsent",
             Event::SessionWritable { .. } => "session-writable",
             Event::SessionFull { .. } => "session-full",
             Event::Closed { .. } => "closed",

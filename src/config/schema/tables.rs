@@ -199,6 +199,8 @@ const ROUTER: &[Attribute] = &[
         "Seconds without credit after which a multicast consumer is set aside",
     ),
     attribute("drainWait", Milliseconds(60_000), "50", "Milliseconds that a consumer's drain waits for the senders"),
+    unset("memoryLimit", Quantity(1024), "Bytes that may be held for peers; half of the machine's memory where absent"),
+    attribute("maxConnections", Integer(1, 1 << 24), "65535", "Connections of all listeners at the same time"),
 ];
 
 const SSL_PROFILE: &[Attribute] = &[
@@ -250,9 +252,11 @@ const LISTENER: &[Attribute] = &[
         "initialHandshakeTimeoutSeconds",
         Integer(0, 4_294_967),
         "0",
-        "Seconds that a peer has to open its connection; 0: any",
-    )
-    .without("a time limit of the handshake", "a peer may take any time"),
+        "Seconds that a peer has to open its connection; 0: the router's own 60",
+    ),
+    attribute("maxMessageSize", ANY_U63, "0", "Largest message that is taken, in bytes; 0: any"),
+    attribute("maxLinks", Integer(1, 1 << 24), "65536", "Links of a connection at the same time"),
+    attribute("maxUnsettled", Integer(1, 1 << 24), "131072", "Unsettled deliveries of a session, each way"),
     attribute("stripAnnotations", STRIP, "both", "Which way the router's own annotations are taken off")
         .without(BETWEEN, "the router's annotations are taken off both ways"),
     attribute("linkCapacity", LINK_CAPACITY, "250", "Deliveries that a link may have outstanding"),

@@ -1,0 +1,99 @@
+//! Our incoming windows: what peers may send, in frames of the largest size, within what the router may hold.
+//!
+//! A session's window is bounded by what the router holds of the session and by its unsettled deliveries, by what it holds
+//! of and promised to the connection, by what it promised to all, and by use: it begins small and doubles each time that half of it was used
+//! up, so that sessions which send nothing keep nothing back. One frame is promised whatever the bounds say to a session
+//! of which nothing is held: each can go on, one frame at a time, and what it sends has to leave before the next.
+//!
+//! What a window promises is settled with the router's account when a window is told, not with each frame: in between the
+//! account has a little too much, never too little.
+
+use super::connection::Engine;
+use super::Settings;
+use crate::memory::Memory;
+use std::sync::Arc;
+
+/// Payload of a connection that is in the router, and what may come.
+pub(super) struct Held {
+    memory: Arc<Memory>,
+    pub bytes: usize,
+    promised_bytes: usize,
+    /// What its links count as.
+    pub links_bytes: usize,
+}
+
+impl Held {
+    pub(super) fn new(memory: Arc<Memory>) -> Held {
+        Held { memory, bytes: 0, promised_bytes: 0, links_bytes: 0 }
+    }
+
+    /// The connection ends: nothing more comes.
+    pub(super) fn break_promises(&mut self) {
+        self.memory.redeem(std::mem::take(&mut self.promised_bytes));
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.break_promises();
+        self.memory.remove(self.links_bytes);
+    }
+}
+
+impl super::session::Session {
+    /// Frames that may come by what the router holds of this session, up to `target` bytes.
+    fn window_wanted(&self, target: usize, settings: &Settings) -> u32 {
+        let frame_bytes = settings.frame_bytes();
+        let left = settings.incoming_bytes_full().saturating_sub(self.held_bytes);
+        let unsettled = settings.unsettled_max.saturating_sub(self.incoming.len());
+        let frames = (left.min(target) / frame_bytes).min(unsettled);
+        settings.incoming_window_full().min(frames.min(u32::MAX as usize) as u32)
+    }
+}
+
+impl Engine {
+    /// Opens a session's window as far as may be, and gives it; the peer is to be told.
+    pub(super) fn widen_window(&mut self, channel: u16) -> u32 {
+        let frame_bytes = self.settings.frame_bytes();
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return 0 };
+        if session.end_sent {
+            return 0;
+        }
+        let memory = &self.settings.memory;
+        // What came since the last time is held now, or gone.
+        let outstanding = session.incoming_window as usize * frame_bytes;
+        memory.redeem(session.promised_bytes - outstanding);
+        self.held.promised_bytes -= session.promised_bytes - outstanding;
+        let is_used = session.incoming_window <= session.incoming_window_told / 2 && session.incoming_window_told > 0;
+        let target = session.window_bytes.max(frame_bytes).saturating_mul(if is_used { 2 } else { 1 });
+        let wanted = session.window_wanted(target, &self.settings).saturating_sub(session.incoming_window);
+        let held = self.held.bytes + self.held.promised_bytes;
+        let by_connection = self.settings.connection_incoming_bytes.saturating_sub(held);
+        let granted = memory.promise((wanted as usize * frame_bytes).min(by_connection / frame_bytes * frame_bytes));
+        let mut frames = granted / frame_bytes;
+        memory.redeem(granted - frames * frame_bytes);
+        let is_idle = session.held_bytes == 0 && session.incoming.len() < self.settings.unsettled_max;
+        if frames == 0 && session.incoming_window == 0 && is_idle {
+            memory.promise_anyway(frame_bytes);
+            frames = 1;
+        }
+        session.promised_bytes = outstanding + frames * frame_bytes;
+        self.held.promised_bytes += frames * frame_bytes;
+        if frames > 0 {
+            session.incoming_window += frames as u32;
+            session.incoming_window_told = session.incoming_window;
+            session.window_bytes = target.min(self.settings.incoming_bytes_full());
+            session.incoming_window_low = (session.window_bytes / frame_bytes / 2) as u32;
+        }
+        session.incoming_window
+    }
+
+    /// A session ends: nothing more comes on it.
+    pub(super) fn break_promise(&mut self, channel: u16) {
+        let Some(session) = self.session_mut(channel) else { return };
+        let promised = std::mem::take(&mut session.promised_bytes);
+        session.incoming_window = 0;
+        self.held.promised_bytes -= promised;
+        self.settings.memory.redeem(promised);
+    }
+}
