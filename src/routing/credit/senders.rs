@@ -283,9 +283,9 @@ impl Senders {
         };
         debug_assert!(sender.unused > 0 && !sender.left && !sender.anonymous, "a delivery without credit");
         sender.unsettled = sender.unsettled.saturating_add(1);
-        let (counted, spare) = (sender.counted(), sender.spare);
+        let spare = sender.spare;
+        self.counted -= u64::from(sender.counted() > 0);
         sender.set_unused(sender.unused.saturating_sub(1));
-        self.counted -= u64::from(counted - sender.counted());
         sender.used = true;
         let activated = !sender.active;
         let since = *sender.burst_since.get_or_insert(now);

@@ -167,6 +167,10 @@ impl Balanced {
     /// The smallest value of a local consumer with room, and whose it is.
     #[inline]
     fn scan(&self) -> Option<(u32, u32)> {
+        if self.locals.len() == 1 {
+            let (slot, local) = self.locals.iter().next()?;
+            return local.room.then_some((local.unsettled, slot as u32));
+        }
         let with_room = self.locals.iter().filter(|(_, local)| local.room);
         let least = with_room.min_by_key(|(_, local)| (local.unsettled, local.since));
         least.map(|(slot, local)| (local.unsettled, slot as u32))
