@@ -8,6 +8,7 @@ use crate::ids::{DeliveryId, LinkHandle, LinkId, SessionNumber};
 use crate::outcome::{State, StateKind};
 use crate::payload::Payload;
 use serde_json::{json, Map, Value};
+use std::collections::HashMap;
 
 /// Rows that are asked for at once.
 pub const PAGE_ROWS: usize = 500;
@@ -66,6 +67,8 @@ pub struct Agent {
     reply_to: String,
     receiver: LinkHandle,
     next_id: u64,
+    /// Attributes of types, as far as somebody asked.
+    known: HashMap<String, Vec<String>>,
 }
 
 impl Agent {
@@ -87,6 +90,7 @@ impl Agent {
             reply_to,
             receiver,
             next_id: 1,
+            known: HashMap::new(),
         };
         agent.wait_links()?;
         Ok(agent)
@@ -237,6 +241,29 @@ impl Agent {
             }
             _ => Err(Failure::Status { status, description }),
         }
+    }
+
+    /// As `query`, for those of the attributes that the router has: of what it doesn't know it says nothing at all.
+    pub fn query_known(&mut self, entity_type: &str, attributes: &[&str], limit: usize) -> Result<Rows, Failure> {
+        if !self.known.contains_key(entity_type) {
+            let names = self.attributes(entity_type)?;
+            self.known.insert(entity_type.to_owned(), names);
+        }
+        let known = &self.known[entity_type];
+        let is_known = |name: &&str| known.is_empty() || known.iter().any(|known| known == name);
+        let attributes: Vec<&str> = attributes.iter().copied().filter(is_known).collect();
+        self.query(Some(entity_type), &attributes, limit)
+    }
+
+    /// The names of a type's attributes; none where the router has no such operation.
+    fn attributes(&mut self, entity_type: &str) -> Result<Vec<String>, Failure> {
+        let request = Request::to_node("GET-ATTRIBUTES").with("entityType", entity_type);
+        let answer = match self.call(&request, 200) {
+            Err(Failure::Status { .. }) => return Ok(Vec::new()),
+            answer => answer?,
+        };
+        let names = answer.get(entity_type).and_then(Value::as_array);
+        Ok(names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect())
     }
 
     /// All entities of a type (or a limited number: 0 is no limit), in pages. Without `attributes` all that they have.

@@ -270,7 +270,12 @@ impl Stat<'_> {
     }
 
     fn query(&mut self, entity_type: &str, attributes: &[&str]) -> Result<Rows, Failure> {
-        self.agent.query(Some(&format!("{PREFIX}{entity_type}")), attributes, self.arguments.limit)
+        let entity_type = format!("{PREFIX}{entity_type}");
+        let limit = self.arguments.limit;
+        match self.arguments.flow {
+            true if !attributes.is_empty() => self.agent.query_known(&entity_type, attributes, limit),
+            _ => self.agent.query(Some(&entity_type), attributes, limit),
+        }
     }
 
     /// Attributes that are asked for, of ours too where they are wanted.

@@ -8,6 +8,21 @@ use std::collections::HashMap;
 
 const PREFIX: &str = "org.apache.qpid.dispatch.";
 
+const ROUTER: &[&str] = &[
+    "id",
+    "mode",
+    "version",
+    "uptimeSeconds",
+    "memoryUsage",
+    "addrCount",
+    "connectionCount",
+    "linkCount",
+    "deliveriesIngress",
+    "deliveriesEgress",
+    "deliveriesDelayed1Sec",
+    "deliveriesStuck",
+    "linksBlocked",
+];
 const ADDRESS: &[&str] = &[
     "name",
     "distribution",
@@ -60,9 +75,9 @@ pub struct Sample {
 impl Sample {
     pub fn take(agent: &mut Agent, view: View) -> Result<Sample, Failure> {
         let mut query = |kind: &str, attributes: &[&str]| {
-            agent.query(Some(&format!("{PREFIX}{kind}")), attributes, 0).map(|rows| rows.entities())
+            agent.query_known(&format!("{PREFIX}{kind}"), attributes, 0).map(|rows| rows.entities())
         };
-        let router = query("router", &[])?.into_iter().next().unwrap_or_default();
+        let router = query("router", ROUTER)?.into_iter().next().unwrap_or_default();
         let (entities, links) = match view {
             View::Addresses => (query("router.address", ADDRESS)?, Vec::new()),
             View::Links => (query("router.link", LINK)?, Vec::new()),
