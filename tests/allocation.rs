@@ -220,6 +220,7 @@ fn start(settings: engine::Settings) -> (SocketAddr, shard::ShardHandle) {
     let settings = shard::ShardSettings {
         cores: vec![None],
         router: routing::RouterSettings::default(),
+        busy_poll: Duration::ZERO,
         stop_deadline: Duration::from_secs(2),
         trace: false,
         moves: true,

@@ -74,6 +74,7 @@ fn an_empty_listener_has_every_default() {
             drain_wait_milliseconds: 50,
             memory_limit_bytes: None,
             connections_max: 65_535,
+            busy_poll_microseconds: 0,
         }
     );
     assert_eq!(warnings(&config), [] as [String; 0]);
@@ -169,11 +170,12 @@ log {
 #[test]
 fn flow_of_an_address_is_the_routers_with_its_own_on_top() {
     let config = load_ok(
-        "router {\n flowControl: capacity\n creditSlack: 50%\n drainWait: 100 ms\n multicastStallSeconds: 10\n}\n\
+        "router {\n flowControl: capacity\n creditSlack: 50%\n drainWait: 100 ms\n multicastStallSeconds: 10\n busyPollMicroseconds: 60\n}\n\
          listener {\n}\naddress {\n prefix: a\n creditSlack: 0\n}\naddress {\n prefix: b\n flowControl: share\n}\n",
     );
     let (router, capacity, share) = (&config.router, FlowControl::Capacity, FlowControl::Share);
     assert_eq!((router.drain_wait_milliseconds, router.multicast_stall_seconds), (100, 10));
+    assert_eq!(router.busy_poll_microseconds, 60);
     assert_eq!(router.flow, FlowConfig { flow_control: capacity, credit_slack_percent: 50 });
     assert_eq!(config.addresses[0].flow, FlowConfig { flow_control: capacity, credit_slack_percent: 0 });
     assert_eq!(config.addresses[1].flow, FlowConfig { flow_control: share, credit_slack_percent: 50 });

@@ -52,6 +52,7 @@ fn who_waits_is_served_when_others_have_gone() {
     let settings = shard::ShardSettings {
         cores: vec![None],
         router: routing::RouterSettings::default(),
+        busy_poll: Duration::ZERO,
         stop_deadline: Duration::from_millis(200),
         trace: false,
         moves: true,

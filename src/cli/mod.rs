@@ -42,6 +42,10 @@ struct Arguments {
     /// core that the process may use
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     shards: Option<u16>,
+    /// Latency mode, whatever the configuration says (busyPollMicroseconds): a thread without anything to do looks for more so
+    /// long before it sleeps. It costs a core as long as messages come more often than that
+    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    busy_poll: Option<u32>,
     /// For debugging and measuring: connections stay on the shard that accepted them, messages cross instead
     #[arg(long, hide = true)]
     debug_no_moves: bool,
@@ -69,7 +73,7 @@ struct Arguments {
 
 impl Arguments {
     fn options(&self) -> control::Options {
-        control::Options { shards: self.shards, moves: !self.debug_no_moves }
+        control::Options { shards: self.shards, busy_poll_microseconds: self.busy_poll, moves: !self.debug_no_moves }
     }
 }
 

@@ -62,6 +62,7 @@ fn router(section: Option<&Checked>, report: &mut Report) -> RouterConfig {
         drain_wait_milliseconds: section.number("drainWait"),
         memory_limit_bytes: memory_limit(section, report),
         connections_max: section.number("maxConnections"),
+        busy_poll_microseconds: section.number("busyPollMicroseconds"),
     }
 }
 

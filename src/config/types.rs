@@ -49,6 +49,8 @@ pub struct RouterConfig {
     /// What may be held for peers; None: a share of what the machine has.
     pub memory_limit_bytes: Option<u64>,
     pub connections_max: u32,
+    /// How long a shard polls before it sleeps; 0: not at all.
+    pub busy_poll_microseconds: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -95,6 +95,8 @@ impl From<LogError> for ControlError {
 pub struct Options {
     /// How many shards; None: as the configuration says.
     pub shards: Option<u16>,
+    /// How long a shard polls before it sleeps; None: as the configuration says.
+    pub busy_poll_microseconds: Option<u32>,
     /// Connections move to the shard of their first link's address.
     pub moves: bool,
 }
@@ -113,9 +115,11 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     // One where nobody asks for more, until links to other shards' addresses are served.
     let wanted = options.shards.or(config.router.worker_threads).unwrap_or(1);
     let cores = cores::choose(Some(wanted), &mut log);
+    let busy_poll = options.busy_poll_microseconds.unwrap_or(config.router.busy_poll_microseconds);
     let settings = ShardSettings {
         cores,
         router: settings::router(config, &router_id, &memory)?,
+        busy_poll: Duration::from_micros(u64::from(busy_poll)),
         stop_deadline: STOP_DEADLINE,
         trace: log.traces_frames(),
         moves: options.moves,

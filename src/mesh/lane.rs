@@ -199,7 +199,8 @@ impl<P> Post<P> {
         self.refused[to] || !self.waiting[to].is_empty()
     }
 
-    fn has_something_to_do(&self) -> bool {
+    /// Whether another shard has sent something, or has made room for what waits.
+    pub fn has_something_to_do(&self) -> bool {
         let lanes = &self.lanes;
         (0..lanes.shards).any(|peer| {
             let inbound = lanes.queue(peer, self.shard).is_some_and(|queue| !queue.is_empty());

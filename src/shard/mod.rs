@@ -74,6 +74,8 @@ pub struct ShardSettings {
     /// A shard each: the core to run on; None: wherever the scheduler likes. Read the ids once, before any thread is pinned.
     pub cores: Vec<Option<core_affinity::CoreId>>,
     pub router: RouterSettings,
+    /// How long a shard without anything to do polls its ring before it sleeps (latency mode). Zero: not at all.
+    pub busy_poll: Duration,
     /// How long an orderly stop waits for peers to take what is still to be sent.
     pub stop_deadline: Duration,
     /// Report every frame.
@@ -209,7 +211,8 @@ fn run(
     dispatch.serve_management(Time::ZERO);
     let serve = serve::Serve::new(dispatch, place.mailbox.clone());
     let pool = Pool::counted(limits::CHUNK_BYTES, CHUNKS_KEPT_MAX, memory);
-    let mut turn = turn::Turn::new(serve, pool, place, settings.stop_deadline).map_err(ShardError::Ring)?;
+    let mut turn =
+        turn::Turn::new(serve, pool, place, settings.stop_deadline, settings.busy_poll).map_err(ShardError::Ring)?;
     let result = match turn.doorbell() {
         Ok(doorbell) => {
             let _ = give_doorbell.send(doorbell);

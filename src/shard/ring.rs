@@ -144,8 +144,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// To be called on the thread that uses it (SINGLE_ISSUER).
-    pub fn new() -> Result<Ring, RingError> {
+    /// To be called on the thread that uses it (SINGLE_ISSUER). `polled`: `has_news` will be asked.
+    pub fn new(polled: bool) -> Result<Ring, RingError> {
         let mut builder = IoUring::builder();
         builder
             .setup_single_issuer()
@@ -155,6 +155,9 @@ impl Ring {
             .setup_clamp()
             .dontfork()
             .setup_cqsize(COMPLETIONS);
+        if polled {
+            builder.setup_taskrun_flag();
+        }
         let ring = builder.build(SUBMISSIONS).map_err(|error| match error.raw_os_error() {
             Some(libc::ENOSYS) => RingError::Missing,
             Some(libc::EPERM | libc::EACCES) => RingError::Forbidden,
@@ -265,6 +268,12 @@ impl Ring {
         let submissions = self.ring.submission().len() as u32;
         // SAFETY: as many as there are; without an argument.
         entered(unsafe { self.ring.submitter().enter::<libc::sigset_t>(submissions, 0, ENTER_GETEVENTS, None) })
+    }
+
+    /// Whether something has completed, or would with the next enter. Costs a look at memory.
+    #[inline]
+    pub fn has_news(&mut self) -> bool {
+        self.ring.submission().taskrun() || !self.ring.completion().is_empty()
     }
 
     /// Copies out what has completed. `into` is empty before.

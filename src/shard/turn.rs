@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 const LINGER: Duration = Duration::from_secs(2);
 /// How long, behind the stop's deadline, the kernel may take to give back what was cancelled.
 const DRAIN: Duration = Duration::from_secs(2);
+/// A thread that polls enters the kernel so often, for what the kernel does only then.
+const ENTER_WHILE_POLLING: Duration = Duration::from_micros(50);
 /// Bytes of quiet sends that may be kept during a sleep, until the next turn gives their buffers back.
 const KEPT_ASLEEP_BYTES_MAX: usize = 64 * 1024;
 /// SENDMSG messages kept for the next sends.
@@ -88,14 +90,22 @@ pub struct Turn<A: Application> {
     now: Time,
     stop: Stop,
     stop_deadline: Duration,
+    busy_poll: Duration,
     pub counters: Counters,
 }
 
 impl<A: Application> Turn<A> {
     /// To be called on the shard's thread. `pool`: where received bytes land.
-    pub fn new(application: A, pool: Pool, place: Place<A>, stop_deadline: Duration) -> Result<Turn<A>, RingError> {
+    /// `busy_poll`: how long to poll before each sleep.
+    pub fn new(
+        application: A,
+        pool: Pool,
+        place: Place<A>,
+        stop_deadline: Duration,
+        busy_poll: Duration,
+    ) -> Result<Turn<A>, RingError> {
         let Place { shard, lanes, mailbox, origin } = place;
-        let ring = Ring::new()?;
+        let ring = Ring::new(!busy_poll.is_zero())?;
         let buffers = ReceiveBuffers::new(&ring, pool)?;
         let mut turn = Turn {
             application,
@@ -122,6 +132,7 @@ impl<A: Application> Turn<A> {
             now: Time(origin.elapsed().as_nanos() as u64),
             stop: Stop::No,
             stop_deadline,
+            busy_poll,
             counters: Counters::default(),
         };
         turn.arm_bell();
@@ -168,6 +179,9 @@ impl<A: Application> Turn<A> {
         if self.quiet_urgent || timeout == Some(Duration::ZERO) {
             return self.ring.submit_and_look();
         }
+        if !self.busy_poll.is_zero() && self.poll_busily(timeout)? {
+            return Ok(());
+        }
         if !self.post.has_peers() || matches!(self.stop, Stop::Draining(_)) {
             return self.ring.submit_and_wait(timeout);
         }
@@ -177,6 +191,32 @@ impl<A: Application> Turn<A> {
         let result = self.ring.submit_and_wait(timeout);
         self.post.disarm();
         result
+    }
+
+    /// Looks for something to do for as long as the latency mode says, but no longer than `timeout`. Not asleep, a shard
+    /// needs no interrupt and no switch to wake up, and others no doorbell.
+    fn poll_busily(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
+        self.ring.submit_and_look()?;
+        let limit = timeout.map_or(self.busy_poll, |timeout| timeout.min(self.busy_poll));
+        let begin = Instant::now();
+        let mut entered = Duration::ZERO;
+        loop {
+            if self.ring.has_news() {
+                return self.ring.submit_and_look().map(|()| true);
+            }
+            if self.post.has_peers() && self.post.has_something_to_do() {
+                return Ok(true);
+            }
+            let waited = begin.elapsed();
+            if waited >= limit {
+                return Ok(false);
+            }
+            if waited - entered >= ENTER_WHILE_POLLING {
+                self.ring.submit_and_look()?;
+                entered = waited;
+            }
+            std::hint::spin_loop();
+        }
     }
 
     fn turn(&mut self) {

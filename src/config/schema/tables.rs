@@ -201,6 +201,12 @@ const ROUTER: &[Attribute] = &[
     attribute("drainWait", Milliseconds(60_000), "50", "Milliseconds that a consumer's drain waits for the senders"),
     unset("memoryLimit", Quantity(1024), "Bytes that may be held for peers; half of the machine's memory where absent"),
     attribute("maxConnections", Integer(1, 1 << 24), "65535", "Connections of all listeners at the same time"),
+    attribute(
+        "busyPollMicroseconds",
+        Integer(0, 1_000_000),
+        "0",
+        "Microseconds that a thread without anything to do looks for more before it sleeps (latency mode)",
+    ),
 ];
 
 const SSL_PROFILE: &[Attribute] = &[

@@ -53,6 +53,8 @@ pub struct Manner {
     pub silence: Option<Duration>,
     /// Send so much at a connection's begin.
     pub greeting: usize,
+    /// How long the shards poll before they sleep.
+    pub busy_poll: Duration,
 }
 
 pub struct Echo {
@@ -278,7 +280,7 @@ impl Running {
             threads.push(std::thread::spawn(move || {
                 let pool = Pool::new(16 * 1024, 64);
                 let echo = Echo::new(manner, pool.clone(), place.shard, next);
-                let mut turn = Turn::new(echo, pool, place, stop_deadline).unwrap();
+                let mut turn = Turn::new(echo, pool, place, stop_deadline, manner.busy_poll).unwrap();
                 give.send(turn.doorbell().unwrap()).unwrap();
                 turn.meet(meeting.recv().unwrap());
                 turn.add_listener(listener);
