@@ -81,6 +81,7 @@ pub struct Post<P> {
     /// Where the round of receiving is, and what it may still take there.
     from: usize,
     left: usize,
+    is_retiring: bool,
     is_retired: bool,
     pub traffic: Traffic,
 }
@@ -97,6 +98,7 @@ impl<P> Post<P> {
             taken_from: vec![false; shards],
             from: 0,
             left: PARCELS_A_ROUND,
+            is_retiring: false,
             is_retired: false,
             traffic: Traffic::default(),
         }
@@ -168,6 +170,7 @@ impl<P> Post<P> {
 
     /// At a turn's end, behind offers: says through `ring` who is to be woken.
     pub fn settle(&mut self, mut ring: impl FnMut(ShardId)) {
+        self.try_to_retire();
         for (peer, bell) in self.lanes.bells.iter().enumerate() {
             let sent = std::mem::take(&mut self.sent_to[peer]);
             let taken = std::mem::take(&mut self.taken_from[peer]);
@@ -209,10 +212,15 @@ impl<P> Post<P> {
         }) || self.is_over()
     }
 
-    /// At the stop: this shard has nothing left that others must wait for. Not yet, while something waits for room.
+    /// At the stop: this shard has nothing left that others must wait for, once what waits for room is on its way.
     pub fn retire(&mut self) {
+        self.is_retiring = true;
+        self.try_to_retire();
+    }
+
+    fn try_to_retire(&mut self) {
         let is_empty = self.waiting.iter().all(VecDeque::is_empty);
-        if is_empty && !std::mem::replace(&mut self.is_retired, true) {
+        if is_empty && self.is_retiring && !std::mem::replace(&mut self.is_retired, true) {
             self.lanes.retired.fetch_add(1, Ordering::SeqCst);
             // Whoever sleeps looks again.
             self.sent_to.fill(true);
