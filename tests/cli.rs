@@ -230,6 +230,13 @@ fn it_says_that_it_is_up_in_words_that_tools_match() {
 }
 
 #[test]
+fn a_port_that_the_kernel_chose_is_found_by_the_listeners_name() {
+    let router = Started::new("named", "listener {\n name: extra\n host: ::1\n port: 0\n}\n");
+    let line = router.log.lines().find(|line| line.contains("Listening on [::1]:")).unwrap();
+    assert!(line.ends_with(" (extra)"), "{line}");
+}
+
+#[test]
 fn each_signal_ends_it_in_order() {
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT] {
         let mut router = Started::new(&format!("signal-{signal}"), "");

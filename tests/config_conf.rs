@@ -251,3 +251,10 @@ fn limits_are_as_the_file_says() {
     assert_eq!((listener.handshake_timeout_seconds, listener.message_size_max), (5, 1000));
     assert_eq!((listener.links_max, listener.unsettled_max), (10, 20));
 }
+
+#[test]
+fn listeners_are_known_by_host_port_and_name() {
+    let config = load_ok("listener {\n}\nlistener {\n host: ::1\n port: 7\n name: a\n}\n");
+    let identities: Vec<_> = config.listeners.iter().map(ListenerConfig::identity).collect();
+    assert_eq!(identities, ["listener/:amqp", "listener/::1:7:a"]);
+}

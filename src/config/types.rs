@@ -139,6 +139,14 @@ pub struct ListenerConfig {
     pub websockets: bool,
 }
 
+impl ListenerConfig {
+    /// What management knows it by, with nothing looked up: `listener/host:port`, with `:name` where it has one.
+    pub fn identity(&self) -> String {
+        let name = self.name.as_ref().map(|name| format!(":{name}")).unwrap_or_default();
+        format!("listener/{}:{}{name}", self.host, self.port_name)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressMatch {
     /// The address itself and everything below it: `a/b` matches `a/b` and `a/b/c`.

@@ -108,7 +108,8 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     let mut log = Log::open(config)?;
     let router_id = settings::router_id(config);
     let memory = Arc::new(memory::account(&config.router));
-    let (listeners, places) = bind(config, &router_id, &memory)?;
+    announce(config, &router_id, &mut log);
+    let (listeners, places) = bind(config, &router_id, &memory, &mut log)?;
     if let Err(error) = shard::raise_descriptor_limit() {
         log.write(Module::Server, Level::Warning, format_args!("the limit of open files can't be raised: {error}"));
     }
@@ -136,7 +137,12 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
             return Err(ControlError::Runtime(error));
         }
     };
-    announce(config, &router_id, &places, shards.len(), &mut log);
+    // Tools wait for this line, as it is.
+    log.write(
+        Module::Server,
+        Level::Notice,
+        format_args!("Operational, {} Threads Running (process ID {})", shards.len(), std::process::id()),
+    );
     listening(&places);
     let figures = settings::figures(config, &router_id, shards.len());
     runtime.block_on(serve(shards, Reporter::new(log, places), Agent::new(), figures))
@@ -161,16 +167,19 @@ fn bind(
     config: &Config,
     router_id: &str,
     memory: &Arc<Memory>,
+    log: &mut Log,
 ) -> Result<(Vec<shard::Listener>, Vec<SocketAddr>), ControlError> {
     let (mut listeners, mut places) = (Vec::new(), Vec::new());
     for listener in &config.listeners {
         let engine = Arc::new(settings::engine(listener, router_id, memory));
         for socket in listen::bind(listener)? {
-            places.push(socket.local_addr().map_err(|error| BindError {
-                line: listener.line,
-                place: listener.host.clone(),
-                error,
-            })?);
+            let fault = |error| BindError { line: listener.line, place: listener.host.clone(), error };
+            let place = socket.local_addr().map_err(fault)?;
+            // A port that the kernel chose is looked up by the listener's name.
+            let name = listener.name.as_ref().filter(|_| listener.port == 0);
+            let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+            log.write(Module::Server, Level::Notice, format_args!("Listening on {place}{name}"));
+            places.push(place);
             let number = listeners.len() as u32;
             let (link_capacity, engine) = (listener.link_capacity, engine.clone());
             listeners.push(shard::Listener { number, socket: Arc::new(socket), link_capacity, engine });
@@ -179,22 +188,13 @@ fn bind(
     Ok((listeners, places))
 }
 
-fn announce(config: &Config, router_id: &str, places: &[SocketAddr], shards: usize, log: &mut Log) {
+fn announce(config: &Config, router_id: &str, log: &mut Log) {
     for warning in config.warnings.iter().chain(&config.unsupported) {
         log.write(Module::Agent, Level::Warning, format_args!("{warning}"));
     }
     log.write(Module::Server, Level::Info, format_args!("Container Name: {router_id}"));
     log.write(Module::Router, Level::Info, format_args!("Router started in Standalone mode"));
     log.write(Module::Router, Level::Info, format_args!("Version: ringway {}", env!("CARGO_PKG_VERSION")));
-    for place in places {
-        log.write(Module::Server, Level::Notice, format_args!("Listening on {place}"));
-    }
-    // Tools wait for this line, as it is.
-    log.write(
-        Module::Server,
-        Level::Notice,
-        format_args!("Operational, {shards} Threads Running (process ID {})", std::process::id()),
-    );
 }
 
 /// Until the shards' threads have ended: signals stop them, their reports are logged, requests answered.
