@@ -279,6 +279,29 @@ mod tests {
         assert!(find("router.address").is_none());
     }
 
+    /// What a reader of the README learns is served is served, and the rest isn't.
+    #[test]
+    fn the_readme_has_what_is_served() {
+        let readme = include_str!("../../README.md");
+        let timers = ["helloInterval", "helloMaxAge", "raInterval", "remoteLsMaxAge"];
+        for entity in ENTITIES.iter().filter(|entity| entity.is_in_files && entity.unserved.is_none()) {
+            let begin = format!("| `{}` | ", entity.name);
+            let row = readme.lines().find(|line| line.starts_with(&begin) && line.matches(" | ").count() == 2);
+            let row = row.unwrap_or_else(|| panic!("{} isn't in the table", entity.name));
+            let (served, refused) = row[begin.len()..].split_once(" | ").unwrap();
+            let own = readme.split_once("Attributes beside").unwrap().1;
+            for attribute in entity.attributes.iter().filter(|attribute| attribute.can_create) {
+                let has = |text: &str| text.contains(&format!("`{}", attribute.name));
+                match attribute.served {
+                    Served::Yes if timers.iter().any(|timer| attribute.name.starts_with(timer)) => {}
+                    Served::Yes => assert!(has(served) || has(own), "{} is served", attribute.name),
+                    Served::DefaultOnly(_) => assert!(has(refused), "{} isn't served", attribute.name),
+                    Served::WithoutEffect(_) => assert!(has(readme), "{} has no effect", attribute.name),
+                }
+            }
+        }
+    }
+
     #[test]
     fn names_with_hyphens() {
         assert!(is_same_name("maxFrameSize", "max-frame-size"));
