@@ -34,10 +34,19 @@ impl Counters {
     pub fn outcome(&mut self, kind: StateKind) {
         match kind {
             StateKind::Accepted => self.accepted += 1,
+            StateKind::Received | StateKind::Other => {}
+            kind => self.rare_outcome(kind),
+        }
+    }
+
+    /// Apart, so that the usual one is a comparison.
+    #[cold]
+    fn rare_outcome(&mut self, kind: StateKind) {
+        match kind {
             StateKind::Rejected => self.rejected += 1,
             StateKind::Released => self.released += 1,
             StateKind::Modified => self.modified += 1,
-            StateKind::Received | StateKind::Other => {}
+            StateKind::Accepted | StateKind::Received | StateKind::Other => {}
         }
     }
 

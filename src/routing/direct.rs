@@ -18,7 +18,6 @@ use crate::routing::router::Router;
 use crate::routing::settings::Treatment;
 use crate::routing::treatment::Candidate;
 use crate::time::Time;
-use std::time::Duration;
 
 /// A whole delivery on its way in, without its payload.
 #[derive(Clone, Copy, Debug)]
@@ -99,9 +98,9 @@ impl Router {
         address.credit.passed(sender, self.now);
         let Address { depth, rest, .. } = &mut *address;
         depth.added(1, head.bytes.into(), |edge| self.edges.raise(rest.clone(), edge));
-        address.ingress_rate.about_to_change(self.second, address.counters.deliveries);
+        address.ingress_rate.about_to_change(self.second, || address.counters.deliveries);
         address.counters.arrived(head.settled);
-        address.egress_rate.about_to_change(self.second, address.counters.egress);
+        address.egress_rate.about_to_change(self.second, || address.counters.egress);
         address.counters.egress += 1;
         self.totals.arrived(head.settled);
         self.totals.egress += 1;
@@ -167,7 +166,7 @@ impl Router {
         let Some(address) = self.addresses.get_mut(pass.address) else { return };
         address.candidates.settled(pass.candidate);
         address.credit.settled(pass.sender);
-        address.latency.record(Duration::ZERO, self.now, &mut self.spread);
+        address.latency.record(0, self.now, &mut self.spread);
         let Address { depth, rest, .. } = address;
         depth.removed(1, pass.head.bytes.into(), |edge| self.edges.raise(rest.clone(), edge));
     }

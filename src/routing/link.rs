@@ -153,15 +153,16 @@ impl Link {
     /// It is about to be done with a delivery.
     #[inline]
     pub fn about_to_settle(&mut self, second: u32) {
-        let settled = self.settled();
-        match &mut self.end {
-            End::Sender(sender) => sender.activity.settle_rate.about_to_change(second, settled),
-            End::Consumer(consumer) => consumer.activity.settle_rate.about_to_change(second, settled),
+        let (counters, end) = (&self.counters, &mut self.end);
+        match end {
+            End::Sender(Sender { activity, deliveries: listed, .. })
+            | End::Consumer(Consumer { activity, unsettled: listed, .. }) => {
+                activity.settle_rate.about_to_change(second, || counters.deliveries - u64::from(listed.len));
+            }
         }
     }
 
     /// Deliveries that it is done with.
-    #[inline]
     pub fn settled(&self) -> u64 {
         let listed = match &self.end {
             End::Sender(sender) => sender.deliveries.len,

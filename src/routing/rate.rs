@@ -10,7 +10,7 @@ const SECONDS: u32 = 5;
 /// use ringway::routing::Rate;
 /// let (mut rate, mut count) = (Rate::default(), 0);
 /// for second in 100..104 {
-///     rate.about_to_change(second, count);
+///     rate.about_to_change(second, || count);
 ///     count += 50;
 /// }
 /// assert_eq!(rate.per_second(104, count), 40);
@@ -27,9 +27,9 @@ pub struct Rate {
 impl Rate {
     /// The count may change now; `count` is what it is so far.
     #[inline]
-    pub fn about_to_change(&mut self, second: u32, count: u64) {
+    pub fn about_to_change(&mut self, second: u32, count: impl FnOnce() -> u64) {
         if second != self.second {
-            self.turn(second, count);
+            self.turn(second, count());
         }
     }
 
@@ -46,7 +46,7 @@ impl Rate {
 
     /// The rate over the last seconds.
     pub fn per_second(mut self, second: u32, count: u64) -> u32 {
-        self.about_to_change(second, count);
+        self.about_to_change(second, || count);
         // What it was at the end of the second that is just beyond.
         let before = self.counts[(second % SECONDS) as usize];
         (count as u32).wrapping_sub(before) / SECONDS
@@ -67,7 +67,7 @@ mod tests {
         for _ in 0..2000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             second += [0, 0, 0, 1, 1, 2, 9][(random >> 33) as usize % 7];
-            rate.about_to_change(second, moments.len() as u64);
+            rate.about_to_change(second, || moments.len() as u64);
             moments.extend(std::iter::repeat_n(second, (random >> 40) as usize % 30));
             for later in 0..8 {
                 let now = second + later;

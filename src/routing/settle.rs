@@ -12,7 +12,7 @@ use crate::routing::delivery::{
 use crate::routing::link::{End, Link};
 use crate::routing::output::Output;
 use crate::routing::router::Router;
-use crate::routing::stuck::SLOW;
+use crate::routing::stuck::SLOW_NANOSECONDS;
 use crate::time::Time;
 
 /// Rejected with an error, as the router itself says it: the state's encoding (AMQP 1.0, section 3.4.3), since
@@ -110,7 +110,7 @@ impl Router {
         let (open, sent_settled) = (record.is(OPEN), record.is(SENT_SETTLED));
         debug_assert!(record.unreleased == 0 && record.is(DEPTH));
         let age = self.deliveries.age(slot, self.now);
-        if age >= SLOW {
+        if age >= SLOW_NANOSECONDS {
             self.count_delayed(slot);
         }
         self.totals.outcome(outcome);

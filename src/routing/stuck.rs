@@ -10,9 +10,9 @@ use crate::time::Time;
 use std::time::Duration;
 
 /// A delivery of this age is delayed.
-pub const SLOW: Duration = Duration::from_secs(1);
+pub const SLOW_NANOSECONDS: u64 = 1_000_000_000;
 /// A delivery of this age is stuck.
-const OLD: Duration = Duration::from_secs(10);
+const OLD_NANOSECONDS: u64 = 10 * SLOW_NANOSECONDS;
 
 /// From one sweep's begin to the next one's.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -55,9 +55,10 @@ impl Sweep {
 }
 
 impl Deliveries {
+    /// In nanoseconds.
     #[inline]
-    pub fn age(&self, slot: Slot, now: Time) -> Duration {
-        now.since(self.arrived(slot))
+    pub fn age(&self, slot: Slot, now: Time) -> u64 {
+        now.0.saturating_sub(self.arrived(slot).0)
     }
 }
 
@@ -79,7 +80,7 @@ impl Router {
             return;
         }
         for slot in self.stuck_sweep.step(self.deliveries.slots(), self.now) {
-            if self.deliveries.age(slot, self.now) >= OLD {
+            if self.deliveries.age(slot, self.now) >= OLD_NANOSECONDS {
                 let record = &self.deliveries[slot];
                 if !record.is(STUCK) && record.is_under_way() {
                     self.count_stuck(slot);
@@ -113,14 +114,14 @@ impl Router {
     /// The consumer of a delivery or copy, or those of a message, are done with it.
     #[inline]
     pub(super) fn count_age(&mut self, slot: Slot) {
-        if self.deliveries.age(slot, self.now) >= SLOW {
+        if self.deliveries.age(slot, self.now) >= SLOW_NANOSECONDS {
             self.count_delayed(slot);
         }
     }
 
     #[cold]
     pub(super) fn count_delayed(&mut self, slot: Slot) {
-        let is_old = self.deliveries.age(slot, self.now) >= OLD;
+        let is_old = self.deliveries.age(slot, self.now) >= OLD_NANOSECONDS;
         if is_old && !self.deliveries[slot].is(STUCK) {
             self.count_stuck(slot);
         }
