@@ -164,14 +164,14 @@ fn check_says_ok_or_every_error_with_its_line() {
 
 #[test]
 fn a_bad_configuration_does_not_start() {
-    let bad = File::new("start.conf", "listener {\n http: yes\n}\n");
+    let bad = File::new("start.conf", "listener {\n requireSsl: yes\n}\n");
     let output = ringway(&["-c", bad.path()]);
     assert_eq!(output.status.code(), Some(1));
     let path = bad.path();
     assert_eq!(
         stderr(&output),
         format!(
-            "{path}:2: listener: http: yes: not served by this version (HTTP): take it out, or start with \
+            "{path}:2: listener: requireSsl: yes: not served by this version (TLS): take it out, or start with \
              --allow-unsupported, then the listener stays closed\n\
              Cannot load configuration file {path}: see above\n"
         )

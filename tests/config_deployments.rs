@@ -91,7 +91,6 @@ fn devices_in_json() {
     assert_eq!(
         unsupported,
         [
-            "15: listener: http: yes: (HTTP): the listener stays closed",
             "23: listener: requireSsl: yes: (TLS): the listener stays closed",
             "24: listener: sslProfile: (TLS): the listener stays closed",
             "25: listener: saslPlugin: (SASL beyond ANONYMOUS): the listener stays closed",
@@ -108,7 +107,7 @@ fn devices_in_json() {
         ]
     );
     assert_eq!(warnings(&config), [] as [String; 0]);
-    assert_eq!(config.listeners.iter().map(|l| l.port).collect::<Vec<_>>(), [5673]);
+    assert_eq!(config.listeners.iter().map(|l| (l.port, l.http)).collect::<Vec<_>>(), [(5671, true), (5673, false)]);
     assert_eq!(config.addresses[1].priority, Some(9));
 }
 

@@ -74,8 +74,6 @@ fn what_this_version_does_not_serve_says_so() {
         ("listener", "stripAnnotations: no"),
         ("listener", "multiTenant: on"),
         ("listener", "failoverUrls: amqp://b"),
-        ("listener", "http: yes"),
-        ("listener", "httpRoot: /usr/share"),
         ("listener", "logMessage: all"),
         ("listener", "policyVhost: v"),
         ("listener", "openProperties: {\"a\": 1}"),

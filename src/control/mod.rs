@@ -12,9 +12,10 @@
 //!
 //! Files: `cores` (how many shards, and where), `settings` (a configuration in the words of engine and routing), `listen`
 //! (sockets), `log` (writing it), `report` (what shards tell, in the words of the log), `shards` (asking them),
-//! `management` (answering requests).
+//! `management` (answering requests), `http`.
 
 mod cores;
+mod http;
 mod listen;
 pub mod log;
 mod management;
@@ -27,6 +28,7 @@ pub use listen::BindError;
 pub use log::LogError;
 pub use settings::check;
 
+use self::http::Http;
 use self::log::Log;
 use self::management::Management;
 use self::report::Reporter;
@@ -109,7 +111,7 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     let router_id = settings::router_id(config);
     let memory = Arc::new(memory::account(&config.router));
     announce(config, &router_id, &mut log);
-    let (listeners, places) = bind(config, &router_id, &memory, &mut log)?;
+    let Sockets { listeners, http, places } = bind(config, &router_id, &memory, &mut log)?;
     if let Err(error) = shard::raise_descriptor_limit() {
         log.write(Module::Server, Level::Warning, format_args!("the limit of open files can't be raised: {error}"));
     }
@@ -145,7 +147,7 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     );
     listening(&places);
     let figures = settings::figures(config, &router_id, shards.len());
-    runtime.block_on(serve(shards, Reporter::new(log, places), Agent::new(), figures))
+    runtime.block_on(serve(shards, http, Reporter::new(log, places), Agent::new(), figures))
 }
 
 /// Holds back the signals that the router acts on, until what handles them is there; threads that are started meanwhile
@@ -162,30 +164,40 @@ fn mask_signals(how: libc::c_int) {
     }
 }
 
-/// Binds every listener; gives the shards' listeners and where each listens, by its number.
-fn bind(
-    config: &Config,
-    router_id: &str,
-    memory: &Arc<Memory>,
-    log: &mut Log,
-) -> Result<(Vec<shard::Listener>, Vec<SocketAddr>), ControlError> {
-    let (mut listeners, mut places) = (Vec::new(), Vec::new());
+/// Listeners' sockets: the shards', and those of HTTP.
+#[derive(Default)]
+struct Sockets {
+    listeners: Vec<shard::Listener>,
+    http: Vec<http::Bound>,
+    /// Where each listens, by its number.
+    places: Vec<SocketAddr>,
+}
+
+/// Binds every listener.
+fn bind(config: &Config, router_id: &str, memory: &Arc<Memory>, log: &mut Log) -> Result<Sockets, ControlError> {
+    let mut all = Sockets::default();
     for listener in &config.listeners {
         let engine = Arc::new(settings::engine(listener, router_id, memory));
+        let site = Rc::new(http::Site::new(listener));
         for socket in listen::bind(listener)? {
             let fault = |error| BindError { line: listener.line, place: listener.host.clone(), error };
             let place = socket.local_addr().map_err(fault)?;
             // A port that the kernel chose is looked up by the listener's name.
             let name = listener.name.as_ref().filter(|_| listener.port == 0);
             let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
-            log.write(Module::Server, Level::Notice, format_args!("Listening on {place}{name}"));
-            places.push(place);
-            let number = listeners.len() as u32;
+            let (module, protocol) = if listener.http { (Module::Http, " for HTTP") } else { (Module::Server, "") };
+            log.write(module, Level::Notice, format_args!("Listening{protocol} on {place}{name}"));
+            let number = all.places.len() as u32;
+            all.places.push(place);
+            if listener.http {
+                all.http.push(http::Bound { socket, site: site.clone() });
+                continue;
+            }
             let (link_capacity, engine) = (listener.link_capacity, engine.clone());
-            listeners.push(shard::Listener { number, socket: Arc::new(socket), link_capacity, engine });
+            all.listeners.push(shard::Listener { number, socket: Arc::new(socket), link_capacity, engine });
         }
     }
-    Ok((listeners, places))
+    Ok(all)
 }
 
 fn announce(config: &Config, router_id: &str, log: &mut Log) {
@@ -200,6 +212,7 @@ fn announce(config: &Config, router_id: &str, log: &mut Log) {
 /// Until the shards' threads have ended: signals stop them, their reports are logged, requests answered.
 async fn serve(
     shards: Vec<ShardHandle>,
+    http: Vec<http::Bound>,
     reporter: Reporter,
     agent: Agent,
     figures: Figures,
@@ -209,6 +222,10 @@ async fn serve(
     let reporter = Rc::new(RefCell::new(reporter));
     let is_over = Rc::new(Cell::new(false));
     let asked = Shards::new(mailboxes.iter().cloned());
+    let pages = Http::new(asked.clone(), Instant::now());
+    for bound in http {
+        pages.listen(bound).map_err(ControlError::Runtime)?;
+    }
     let management = Management::new(agent, asked.clone(), reporter.clone(), figures, Instant::now());
     let ears = Ears { shards: asked, management, reporter: reporter.clone(), is_over: is_over.clone() };
     let reading = tokio_uring::spawn(hear(reports.clone(), mailboxes.clone(), ears));

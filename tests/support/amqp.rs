@@ -627,6 +627,10 @@ pub fn accepted() -> Value {
     described(ACCEPTED, Vec::new())
 }
 
+pub fn released() -> Value {
+    described(RELEASED, Vec::new())
+}
+
 // ── Messages ──
 
 /// A message of one data section.

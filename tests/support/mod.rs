@@ -9,6 +9,7 @@
 //!   mistake in the router's `wire` room isn't repeated by the test that should find it, and so that frames can
 //!   be wrong on purpose.
 //! - `raw`: a blocking TCP client for such frames, which logs all it sends and sees.
+//! - `http`: a client of its HTTP listeners, and a strict reader of metrics.
 //! - `router`: starts the router under test on a port of its own and stops it in an orderly way.
 //! - `programs`: builds and runs programs written with other people's client libraries.
 
@@ -16,6 +17,7 @@
 
 pub mod amqp;
 pub mod client;
+pub mod http;
 pub mod pair;
 pub mod programs;
 pub mod raw;

@@ -29,7 +29,7 @@ pub struct Router {
 
 /// A port that nobody listens on. Below the range from which the kernel takes ports for outgoing connections, so
 /// that no client of a parallel test gets it between the look and the router's bind.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(97);
     loop {

@@ -115,7 +115,6 @@ const MODULES: Kind = Choice(&[
 const TLS: &str = "TLS";
 const SASL: &str = "SASL beyond ANONYMOUS";
 const POLICY: &str = "policy";
-const HTTP: &str = "HTTP";
 const BETWEEN: &str = "links between routers";
 const WAYPOINTS: &str = "waypoints and phases";
 const TENANTS: &str = "multi-tenancy";
@@ -274,10 +273,8 @@ const LISTENER: &[Attribute] = &[
     attribute("healthz", Boolean, "yes", "An http listener answers /healthz"),
     attribute("metrics", Boolean, "yes", "An http listener answers /metrics"),
     attribute("websockets", Boolean, "yes", "An http listener takes AMQP over WebSocket"),
-    attribute("http", Boolean, "no", "It speaks HTTP").closed_without(HTTP),
-    unset("httpRootDir", Path, "Directory of the files that it serves; implies http")
-        .or(&["httpRoot"])
-        .closed_without(HTTP),
+    attribute("http", Boolean, "no", "It speaks HTTP, and no AMQP"),
+    unset("httpRootDir", Path, "Directory of the files that it serves; implies http").or(&["httpRoot"]),
     attribute(
         "messageLoggingComponents",
         Items,
