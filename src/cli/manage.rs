@@ -174,9 +174,8 @@ fn other(
     entity_type: Option<&str>,
     about: impl Fn(Request) -> Request,
 ) -> Result<Request, Failure> {
-    let upper = arguments.operation.to_uppercase();
-    // Those of the node itself are known by any case; an entity's own operation is called as it is written.
-    let operation = if upper.starts_with("GET-") { &upper } else { &arguments.operation };
+    // As it is written: what it means is the router's to say.
+    let operation = &arguments.operation;
     let named = entity_type.is_some() || arguments.name.is_some() || arguments.identity.is_some();
     let mut request = if named { about(Request::new(operation)) } else { Request::to_node(operation) };
     for argument in &arguments.arguments {

@@ -39,7 +39,7 @@ fn verbs_are_known_in_any_case() {
         assert_eq!(order(&[verb, "--type", "address", "name"]), expected);
     }
     let (properties, _) = request(order(&["get-schema"]));
-    assert_eq!(properties, json!({"operation": "GET-SCHEMA", "type": "org.amqp.management", "name": "self"}));
+    assert_eq!(properties, json!({"operation": "get-schema", "type": "org.amqp.management", "name": "self"}));
 }
 
 #[test]
