@@ -7,18 +7,22 @@ use serde_json::{Map as Object, Value};
 
 /// Deeper than this nothing is read. The wire has the same bound.
 const DEPTH_MAX: u32 = crate::wire::value::DEPTH_MAX;
+/// Values that one may hold. An array can claim thousands of elements in a few bytes, and a list many such arrays.
+const VALUES_MAX: u32 = 1_000_000;
 
 /// An AMQP value. Integers and floats stay numbers (NaN and the infinities are null), symbols, bytes and UUIDs become
 /// strings, a timestamp its milliseconds since 1970, a described value what it describes. Map keys become strings, in
 /// the map's order.
 pub fn from_amqp(value: &Amqp<'_>) -> Result<Value, WireError> {
-    read(value, DEPTH_MAX)
+    read(value, DEPTH_MAX, &mut { VALUES_MAX })
 }
 
-fn read(value: &Amqp<'_>, depth: u32) -> Result<Value, WireError> {
+/// `left`: values that may still be read.
+fn read(value: &Amqp<'_>, depth: u32, left: &mut u32) -> Result<Value, WireError> {
     if depth == 0 {
         return Err(WireError::TooDeep);
     }
+    *left = left.checked_sub(1).ok_or(WireError::BadSize)?;
     Ok(match *value {
         Amqp::Null => Value::Null,
         Amqp::Boolean(value) => value.into(),
@@ -39,29 +43,33 @@ fn read(value: &Amqp<'_>, depth: u32) -> Result<Value, WireError> {
         Amqp::Uuid(bytes) => uuid(&bytes).into(),
         Amqp::Binary(bytes) => String::from_utf8_lossy(bytes).into(),
         Amqp::String(text) | Amqp::Symbol(text) => text.into(),
-        Amqp::List(list) => elements(list.iter(), depth)?,
-        Amqp::Array(array) => elements(array.iter(), depth)?,
-        Amqp::Map(map) => Value::Object(object(&map, depth)?),
+        Amqp::List(list) => elements(list.iter(), depth, left)?,
+        Amqp::Array(array) => elements(array.iter(), depth, left)?,
+        Amqp::Map(map) => Value::Object(object(&map, depth, left)?),
         Amqp::Described(described) => {
             let bytes = [&[described.constructor], described.body].concat();
-            read(&Reader::new(&bytes).value()?, depth - 1)?
+            read(&Reader::new(&bytes).value()?, depth - 1, left)?
         }
     })
 }
 
-fn elements<'a>(iter: impl Iterator<Item = Result<Amqp<'a>, WireError>>, depth: u32) -> Result<Value, WireError> {
-    Ok(Value::Array(iter.map(|element| read(&element?, depth - 1)).collect::<Result<_, _>>()?))
+fn elements<'a>(
+    iter: impl Iterator<Item = Result<Amqp<'a>, WireError>>,
+    depth: u32,
+    left: &mut u32,
+) -> Result<Value, WireError> {
+    Ok(Value::Array(iter.map(|element| read(&element?, depth - 1, left)).collect::<Result<_, _>>()?))
 }
 
-fn object(map: &Map<'_>, depth: u32) -> Result<Object<String, Value>, WireError> {
+fn object(map: &Map<'_>, depth: u32, left: &mut u32) -> Result<Object<String, Value>, WireError> {
     map.iter()
         .map(|pair| {
             let (key, value) = pair?;
-            let key = match read(&key, depth - 1)? {
+            let key = match read(&key, depth - 1, left)? {
                 Value::String(key) => key,
                 key => key.to_string(),
             };
-            Ok((key, read(&value, depth - 1)?))
+            Ok((key, read(&value, depth - 1, left)?))
         })
         .collect()
 }
@@ -146,5 +154,24 @@ mod tests {
         // A described list (accepted), and a map with a number as its key.
         assert_eq!(decoded(&[0x00, 0x53, 0x24, 0x45]), json!([]));
         assert_eq!(decoded(&[0xc1, 0x04, 0x02, 0x54, 0x05, 0x41]), json!({"5": true}));
+    }
+
+    #[test]
+    fn hostile_values_are_errors() {
+        // Lists in lists.
+        let mut nested = vec![0x45];
+        for _ in 0..40 {
+            let mut list = vec![0xd0];
+            list.extend((nested.len() as u32 + 4).to_be_bytes());
+            list.extend(1u32.to_be_bytes());
+            list.append(&mut nested);
+            nested = list;
+        }
+        assert_eq!(from_amqp(&Reader::new(&nested).value().unwrap()), Err(WireError::TooDeep));
+        // Many arrays of many nulls that take no bytes.
+        let array = [0xf0, 0, 0, 0, 5, 0, 0, 0x10, 0, 0x40];
+        let body = array.repeat(500);
+        let list = Amqp::List(crate::wire::value::List { count: 500, body: &body });
+        assert_eq!(from_amqp(&list), Err(WireError::BadSize));
     }
 }
