@@ -183,7 +183,7 @@ impl Engine {
     }
 
     /// A link's flow, with its session's windows.
-    fn write_link_flow(&mut self, link: LinkHandle, drained: bool) {
+    pub(super) fn write_link_flow(&mut self, link: LinkHandle, drained: bool) {
         let Some(channel) = self.links.get(link).map(|link| link.channel) else { return };
         self.widen_window(channel);
         let Some(state) = self.links.get_mut(link) else { return };

@@ -172,6 +172,10 @@ impl Engine {
             return Sent::Whole { room: self.room_or_wait(channel) };
         }
         self.keep_sending(link, channel, Box::new(sending), pause);
+        if pause == Pause::NoCredit && self.links.get(link).is_some_and(|state| state.drain) {
+            // Decided before the flow that took its credit away was known. As for one that is held already: see `on_link_flow`.
+            self.write_link_flow(link, true);
+        }
         Sent::Partly
     }
 
