@@ -414,7 +414,7 @@ impl World {
         let outcome = kind.unwrap_or(StateKind::Other);
         let straight = settled && self.random.chance(80);
         match straight.then(|| self.router.settle(delivery, outcome, self.now)).flatten() {
-            Some((connection, wire)) => self.hear(connection, wire.delivery_id, state, true),
+            Some((port, wire)) => self.hear(port.connection, wire.delivery_id, state, true),
             None => self.router.receiver_disposition(delivery, wire, state, settled, self.now),
         }
     }
@@ -565,7 +565,8 @@ impl World {
                     self.router.link_busy(link);
                 }
             }
-            Output::DisposeIncoming { connection, wire, state, settled } => {
+            Output::DisposeIncoming { port, wire, state, settled } => {
+                let connection = port.connection;
                 self.hear(connection, wire.delivery_id, state, settled)
             }
             Output::DisposeOutgoing { wire, settled, .. } => {

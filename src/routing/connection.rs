@@ -1,7 +1,7 @@
 //! Connections and their sessions, as far as routing needs them: which links go with them, and whether a session
 //! takes deliveries.
 
-use crate::ids::{ConnectionId, LinkId, SessionNumber};
+use crate::ids::{ConnectionId, LinkId, SessionNumber, ELSEWHERE};
 use slab::Slab;
 
 /// A session's place in [`Connections`].
@@ -41,6 +41,8 @@ struct Connection {
 pub struct Connections {
     /// By the id's index.
     slots: Vec<Option<Connection>>,
+    /// Connections of other shards that have links here, by the index of what they are called here.
+    proxies: Vec<Option<Connection>>,
     /// The router's own ([`ConnectionId::ROUTER`]), once it has links.
     own: Option<Connection>,
     pub sessions: Slab<Session>,
@@ -50,6 +52,7 @@ pub struct Connections {
 }
 
 impl Connections {
+    /// Connections of this shard.
     pub fn len(&self) -> usize {
         self.live
     }
@@ -59,15 +62,58 @@ impl Connections {
         self.links
     }
 
-    pub fn open(&mut self, id: ConnectionId, link_capacity: u32) {
-        let index = id.index as usize;
-        if self.slots.len() <= index {
-            self.slots.resize_with(index + 1, || None);
+    /// Connections of other shards that have links here.
+    pub fn proxies_len(&self) -> usize {
+        self.proxies.iter().flatten().count()
+    }
+
+    /// Where a connection of this id is, or would be.
+    #[inline]
+    fn place_mut(&mut self, id: ConnectionId) -> Option<&mut Option<Connection>> {
+        if id.index & ELSEWHERE == 0 {
+            return self.slots.get_mut(id.index as usize);
         }
-        debug_assert!(self.slots[index].is_none(), "a connection's slot is free when it is opened");
-        self.live += usize::from(self.slots[index].is_none());
-        self.slots[index] =
-            Some(Connection { generation: id.generation, link_capacity, links: Vec::new(), sessions: Vec::new() });
+        if id == ConnectionId::ROUTER {
+            return Some(&mut self.own);
+        }
+        self.proxies.get_mut((id.index & !ELSEWHERE) as usize)
+    }
+
+    fn make_place(&mut self, id: ConnectionId) {
+        let (places, index) = match id.index & ELSEWHERE {
+            0 => (&mut self.slots, id.index as usize),
+            _ => (&mut self.proxies, (id.index & !ELSEWHERE) as usize),
+        };
+        if places.len() <= index {
+            places.resize_with(index + 1, || None);
+        }
+    }
+
+    pub fn open(&mut self, id: ConnectionId, link_capacity: u32) {
+        let connection =
+            Connection { generation: id.generation, link_capacity, links: Vec::new(), sessions: Vec::new() };
+        self.put(id, connection);
+    }
+
+    fn put(&mut self, id: ConnectionId, connection: Connection) {
+        self.make_place(id);
+        let Some(place) = self.place_mut(id) else { return };
+        debug_assert!(place.is_none(), "a connection's slot is free when it is opened");
+        let is_new = place.replace(connection).is_none();
+        self.live += usize::from(is_new && id.index & ELSEWHERE == 0);
+    }
+
+    /// A connection goes by another id from now on.
+    pub fn rename(&mut self, from: ConnectionId, to: ConnectionId) {
+        let Some(mut connection) = self.remove(from) else { return };
+        connection.generation = to.generation;
+        self.put(to, connection);
+    }
+
+    fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
+        let connection = self.place_mut(id)?.take_if(|connection| connection.generation == id.generation)?;
+        self.live -= usize::from(id.index & ELSEWHERE == 0);
+        Some(connection)
     }
 
     /// The router has links of its own.
@@ -77,15 +123,18 @@ impl Connections {
     }
 
     fn get(&self, id: ConnectionId) -> Option<&Connection> {
-        let place = self.slots.get(id.index as usize);
-        let place = if id == ConnectionId::ROUTER { &self.own } else { place? };
+        let place = if id.index & ELSEWHERE == 0 {
+            self.slots.get(id.index as usize)?
+        } else if id == ConnectionId::ROUTER {
+            &self.own
+        } else {
+            self.proxies.get((id.index & !ELSEWHERE) as usize)?
+        };
         place.as_ref().filter(|connection| connection.generation == id.generation)
     }
 
     fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        let place = self.slots.get_mut(id.index as usize);
-        let place = if id == ConnectionId::ROUTER { &mut self.own } else { place? };
-        place.as_mut().filter(|connection| connection.generation == id.generation)
+        self.place_mut(id)?.as_mut().filter(|connection| connection.generation == id.generation)
     }
 
     pub fn is_open(&self, id: ConnectionId) -> bool {
@@ -108,10 +157,7 @@ impl Connections {
 
     /// Forgets a connection that has no links.
     pub fn close(&mut self, id: ConnectionId) {
-        if self.get(id).is_some() {
-            self.slots[id.index as usize] = None;
-            self.live -= 1;
-        }
+        self.remove(id);
     }
 
     pub fn session(&self, id: ConnectionId, number: SessionNumber) -> Option<SessionSlot> {
@@ -122,9 +168,14 @@ impl Connections {
 
     /// Notes a link. Gives its place in the connection's list, and its session. None: no such connection.
     pub fn add_link(&mut self, id: ConnectionId, number: SessionNumber, link: LinkId) -> Option<(u32, SessionSlot)> {
+        let place = if id.index & ELSEWHERE == 0 {
+            self.slots.get_mut(id.index as usize)?
+        } else if id == ConnectionId::ROUTER {
+            &mut self.own
+        } else {
+            self.proxies.get_mut((id.index & !ELSEWHERE) as usize)?
+        };
         let sessions = &mut self.sessions;
-        let place = self.slots.get_mut(id.index as usize);
-        let place = if id == ConnectionId::ROUTER { &mut self.own } else { place? };
         let connection = place.as_mut().filter(|connection| connection.generation == id.generation)?;
         let session = match connection.sessions.binary_search_by_key(&number, |(number, _)| *number) {
             Ok(at) => connection.sessions[at].1,

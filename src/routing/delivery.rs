@@ -8,7 +8,7 @@
 //! in at most one list through `by_consumer`: its address's waiting ones, or the queue or the unsettled of its
 //! out-link.
 
-use crate::ids::{AddressId, DeliveryId, LinkId, SessionNumber, WireDelivery};
+use crate::ids::{AddressId, DeliveryId, LinkId, SessionNumber, WireDelivery, ELSEWHERE};
 use crate::outcome::State;
 use crate::payload::Payload;
 use crate::time::Time;
@@ -321,6 +321,14 @@ impl Deliveries {
     #[inline]
     pub fn id(&self, slot: Slot) -> DeliveryId {
         DeliveryId { index: slot, generation: self.records[slot as usize].generation }
+    }
+
+    /// The id of the record that another shard knows as `other`; None: it is gone.
+    pub fn known_elsewhere(&self, other: DeliveryId) -> Option<DeliveryId> {
+        let slot = other.index & !ELSEWHERE;
+        let record = self.records.get(slot as usize).filter(|record| record.kind != Kind::Free)?;
+        let id = DeliveryId { index: slot, generation: record.generation };
+        id.is_known_elsewhere_as(other).then_some(id)
     }
 
     /// The record of an id; None: it is gone.

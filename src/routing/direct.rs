@@ -187,10 +187,10 @@ impl Router {
         }
     }
 
-    /// A consumer settled a delivery. Some: its sender, on this connection, is to hear the same state at once, settled; that
+    /// A consumer settled a delivery. Some: its sender, at this port, is to hear the same state at once, settled; that
     /// is all. None: it isn't a usual one, and nothing happened; `receiver_disposition` takes it.
     #[inline]
-    pub fn settle(&mut self, id: DeliveryId, outcome: StateKind, now: Time) -> Option<(ConnectionId, WireDelivery)> {
+    pub fn settle(&mut self, id: DeliveryId, outcome: StateKind, now: Time) -> Option<(Port, WireDelivery)> {
         self.begin(now);
         let slot = self.deliveries.slot(id)?;
         let record = &self.deliveries[slot];

@@ -52,6 +52,7 @@ impl Router {
         hold!(self.links.is_empty(), "{} links are left", self.links.len());
         hold!(self.addresses.is_empty(), "{} addresses are left", self.addresses.len());
         hold!(self.connections.len() == 0, "{} connections are left", self.connections.len());
+        hold!(self.connections.proxies_len() == 0, "{} proxies are left", self.connections.proxies_len());
         hold!(self.connections.sessions.is_empty(), "sessions are left");
         Ok(())
     }

@@ -30,6 +30,7 @@ mod counters;
 mod credit_flow;
 mod delivery;
 mod direct;
+mod elsewhere;
 mod invariants;
 mod latency;
 mod link;

@@ -16,9 +16,9 @@ pub enum Output {
     /// A delivery that went out incomplete will never be complete.
     SendAbort { port: Port, delivery: DeliveryId },
     /// The sender of a delivery hears its state.
-    DisposeIncoming { connection: ConnectionId, wire: WireDelivery, state: Option<State>, settled: bool },
+    DisposeIncoming { port: Port, wire: WireDelivery, state: Option<State>, settled: bool },
     /// The consumer of a delivery hears that the sender settled it (three-ack), or its state changed there.
-    DisposeOutgoing { connection: ConnectionId, wire: WireDelivery, state: Option<State>, settled: bool },
+    DisposeOutgoing { port: Port, wire: WireDelivery, state: Option<State>, settled: bool },
     /// A consumer's drain is answered: what credit is left is given back.
     Drained { port: Port },
     /// A link has to go.
@@ -36,10 +36,10 @@ impl Output {
             | Output::SendMore { port, .. }
             | Output::SendAbort { port, .. }
             | Output::Drained { port }
+            | Output::DisposeIncoming { port, .. }
+            | Output::DisposeOutgoing { port, .. }
             | Output::Detach { port, .. } => port.connection,
-            Output::DisposeIncoming { connection, .. }
-            | Output::DisposeOutgoing { connection, .. }
-            | Output::PayloadReleased { connection, .. } => *connection,
+            Output::PayloadReleased { connection, .. } => *connection,
         }
     }
 }

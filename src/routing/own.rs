@@ -57,10 +57,11 @@ impl Router {
         link.and_then(|link| self.port(*link)).is_some_and(|port| port.connection == ConnectionId::ROUTER)
     }
 
-    /// Deliveries of a sender's link that are in the router. None: there is no such link, or it is detached.
+    /// Deliveries of a sender's link that are in the router, waiting ones on other shards included. None: there is no such link, or it is detached.
     pub fn sender_backlog(&self, link: LinkId) -> Option<u32> {
         let sender = self.links.get(link)?.sender()?;
-        (!sender.ended).then_some(sender.deliveries.len)
+        let elsewhere = sender.fixed.as_ref().map_or(0, |fixed| fixed.waiting_elsewhere());
+        (!sender.ended).then_some(sender.deliveries.len + elsewhere)
     }
 
     /// Whether the router itself consumes from this address.

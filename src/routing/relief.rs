@@ -20,8 +20,9 @@ use crate::time::Time;
 const LENT_BYTES_MAX: u64 = limits::SESSION_INCOMING_BYTES as u64;
 
 impl Router {
-    /// A session's window is shut: it brought as much payload as the router may hold of it.
-    pub fn session_full(&mut self, connection: ConnectionId, session: SessionNumber, now: Time) {
+    /// A session's window is shut: it brought as much payload as the router may hold of it. `shared`: other shards have links
+    /// of it, so one of its deliveries may be under way there, and wait for what the window brings.
+    pub fn session_full(&mut self, connection: ConnectionId, session: SessionNumber, shared: bool, now: Time) {
         self.begin(now);
         let Some(session) = self.connections.session(connection, session) else { return };
         self.connections.sessions[session as usize].full = true;
@@ -32,7 +33,11 @@ impl Router {
                 self.offer(slot);
             }
         }
-        self.starved = Some((connection, session));
+        if shared {
+            self.lend(connection, session);
+        } else {
+            self.starved = Some((connection, session));
+        }
     }
 
     /// All that came of an incomplete delivery has left the router. When its session is full, nothing more will come by
@@ -53,9 +58,14 @@ impl Router {
             let under_way = matches!(record.stage, Stage::Assigned | Stage::Done);
             under_way && !record.is(COMPLETE) && !record.is(CUT) && record.unreleased == 0
         };
-        if !all.iter().any(is_starved) {
-            return;
+        if all.iter().any(is_starved) {
+            self.lend(connection, session);
         }
+    }
+
+    /// What waits of a session doesn't count as held any more.
+    fn lend(&mut self, connection: ConnectionId, session: SessionSlot) {
+        let all = self.deliveries_of(connection, session);
         if let Some(session) = self.connections.sessions.get_mut(session as usize) {
             session.full = false;
         }

@@ -1,7 +1,7 @@
 //! Settlement: outcomes on their way from consumers to senders, and the end of deliveries.
 
 use crate::arena::Arena;
-use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId, WireDelivery};
+use crate::ids::{AddressId, DeliveryId, LinkId, Port, WireDelivery};
 use crate::link::ReceiverSettleMode;
 use crate::outcome::{State, StateKind};
 use crate::routing::address::Address;
@@ -62,8 +62,8 @@ impl Router {
         }
         if settled && record.is_usual() {
             let outcome = state.as_ref().map_or(StateKind::Other, |state| state.kind);
-            if let Some((connection, wire)) = self.end_whole(slot, outcome) {
-                self.outputs.push_back(Output::DisposeIncoming { connection, wire, state, settled: true });
+            if let Some((port, wire)) = self.end_whole(slot, outcome) {
+                self.outputs.push_back(Output::DisposeIncoming { port, wire, state, settled: true });
             }
             return;
         }
@@ -103,7 +103,7 @@ impl Router {
     /// Ends a delivery that is wholly sent, both sides at once: what `tell_sender`, `finish` and `review` do, with each
     /// link and the address looked up once. Gives whom to tell the outcome, where somebody waits for it.
     #[inline]
-    pub(super) fn end_whole(&mut self, slot: Slot, outcome: StateKind) -> Option<(ConnectionId, WireDelivery)> {
+    pub(super) fn end_whole(&mut self, slot: Slot, outcome: StateKind) -> Option<(Port, WireDelivery)> {
         let record = &self.deliveries[slot];
         let (in_link, out_link, address_id) = (record.in_link, record.out_link, record.address);
         let (wire, bytes) = (record.in_wire, record.bytes);
@@ -132,7 +132,7 @@ impl Router {
         if let Some(link) = self.links.get_mut(in_link) {
             link.counters.outcome(outcome);
             link.about_to_settle(self.second);
-            told = open.then_some((link.port.connection, wire));
+            told = open.then_some((link.port, wire));
             if let End::Sender(sender) = &mut link.end {
                 self.deliveries.unlink(By::Sender, &mut sender.deliveries, slot);
                 address.credit.settled(sender.slot);
@@ -155,9 +155,9 @@ impl Router {
     /// As `end_whole`, for a delivery that its consumer wanted settled: the router itself says that it was accepted.
     pub(super) fn end_accepted(&mut self, slot: Slot) {
         let outcome = if self.deliveries[slot].is(OPEN) { StateKind::Accepted } else { StateKind::Other };
-        if let Some((connection, wire)) = self.end_whole(slot, outcome) {
+        if let Some((port, wire)) = self.end_whole(slot, outcome) {
             let state = Some(State::ACCEPTED);
-            self.outputs.push_back(Output::DisposeIncoming { connection, wire, state, settled: true });
+            self.outputs.push_back(Output::DisposeIncoming { port, wire, state, settled: true });
         }
     }
 
@@ -193,7 +193,7 @@ impl Router {
         let record = &self.deliveries[slot];
         let wire = record.out_wire;
         if let Some(port) = self.port(record.out_link) {
-            self.outputs.push_back(Output::DisposeOutgoing { connection: port.connection, wire, state, settled });
+            self.outputs.push_back(Output::DisposeOutgoing { port, wire, state, settled });
         }
         if settled {
             self.settle_consumer_side(slot);
@@ -224,7 +224,7 @@ impl Router {
         }
         let (wire, in_link) = (record.in_wire, record.in_link);
         if let Some(port) = self.port(in_link) {
-            self.outputs.push_back(Output::DisposeIncoming { connection: port.connection, wire, state, settled });
+            self.outputs.push_back(Output::DisposeIncoming { port, wire, state, settled });
         }
     }
 

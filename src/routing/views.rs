@@ -207,7 +207,7 @@ impl<'a> LinkView<'a> {
     pub fn credit_window(&self) -> Option<u32> {
         let sender = self.link.sender()?;
         match &sender.fixed {
-            Some(fixed) => Some(fixed.unused().saturating_add(fixed.waiting())),
+            Some(fixed) => Some(fixed.unused() + fixed.waiting() + fixed.waiting_elsewhere()),
             None => Some(self.address()?.credit().credit_window(sender.slot)),
         }
     }

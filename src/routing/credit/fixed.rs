@@ -23,17 +23,36 @@ pub struct FixedCredit {
     capacity: u32,
     unused: u32,
     waiting: u32,
+    /// Waiting on other shards.
+    forwarded: u32,
 }
 
 impl FixedCredit {
     pub fn new(capacity: u32) -> Self {
-        Self { capacity, unused: 0, waiting: 0 }
+        Self { capacity, unused: 0, waiting: 0, forwarded: 0 }
+    }
+
+    /// The sender has so much already.
+    pub fn brought(&mut self, unused: u32) {
+        self.unused = unused;
     }
 
     /// A delivery came in.
     pub fn arrived(&mut self) {
         self.unused = self.unused.saturating_sub(1);
         self.waiting = self.waiting.saturating_add(1);
+    }
+
+    /// A delivery came in, and went to another shard, where it waits.
+    pub fn forwarded(&mut self) {
+        self.unused = self.unused.saturating_sub(1);
+        self.forwarded = self.forwarded.saturating_add(1);
+    }
+
+    /// So many of those wait no longer.
+    pub fn forwarded_left(&mut self, deliveries: u32) {
+        debug_assert!(deliveries <= self.forwarded);
+        self.forwarded = self.forwarded.saturating_sub(deliveries);
     }
 
     /// Deliveries that waited are assigned, settled or released.
@@ -49,7 +68,7 @@ impl FixedCredit {
 
     /// What to grant now, if anything.
     pub fn poll_grant(&mut self) -> Option<u32> {
-        let held = self.unused.saturating_add(self.waiting);
+        let held = self.unused.saturating_add(self.waiting).saturating_add(self.forwarded);
         let add = self.capacity.saturating_sub(held);
         if add == 0 {
             return None;
@@ -64,6 +83,11 @@ impl FixedCredit {
 
     pub fn waiting(&self) -> u32 {
         self.waiting
+    }
+
+    /// Deliveries that wait on other shards.
+    pub fn waiting_elsewhere(&self) -> u32 {
+        self.forwarded
     }
 
     pub fn capacity(&self) -> u32 {

@@ -1,0 +1,67 @@
+//! Links whose connections live on another shard, and anonymous senders here of whose messages some go there.
+
+use crate::ids::{ConnectionId, DeliveryId, LinkId, WireDelivery};
+use crate::routing::delivery::{By, NONE};
+use crate::routing::router::Router;
+use crate::time::Time;
+
+impl Router {
+    /// A connection goes by another id from now on: it left this shard, and its links stay.
+    pub fn connection_renamed(&mut self, from: ConnectionId, to: ConnectionId) {
+        self.finish_polled();
+        for link in self.connections.links(from) {
+            if let Some(link) = self.links.get_mut(*link) {
+                link.port.connection = to;
+            }
+        }
+        self.connections.rename(from, to);
+    }
+
+    /// The delivery that another shard knows by a shortened id.
+    pub fn known_elsewhere(&self, delivery: DeliveryId) -> Option<DeliveryId> {
+        self.deliveries.known_elsewhere(delivery)
+    }
+
+    /// The delivery that came as `wire` on a sender's link. One that still arrives is found at once, others in the order of
+    /// their arrival.
+    pub fn arrived_as(&self, link: LinkId, wire: WireDelivery) -> Option<DeliveryId> {
+        let list = &self.links.get(link)?.sender()?.deliveries;
+        let is_it = |slot: &u32| self.deliveries[*slot].in_wire == wire;
+        let last = (list.tail != NONE).then_some(list.tail).filter(is_it);
+        let slot = last.or_else(|| self.deliveries.list(By::Sender, list).find(is_it))?;
+        Some(self.deliveries.id(slot))
+    }
+
+    /// Whether nothing that a sender's link brought is here.
+    pub fn is_idle(&self, link: LinkId) -> bool {
+        self.links.get(link).and_then(|link| link.sender()).is_some_and(|sender| sender.deliveries.is_empty())
+    }
+
+    /// A message of an anonymous sender's went to another shard: it waits there, as far as this link's credit knows.
+    pub fn forwarded(&mut self, link: LinkId, settled: bool, now: Time) {
+        self.begin(now);
+        let Some(link) = self.links.get_mut(link) else { return };
+        link.counters.arrived(settled);
+        if let Some(fixed) = link.sender_mut().and_then(|sender| sender.fixed.as_mut()) {
+            fixed.forwarded();
+        }
+    }
+
+    /// So many of those wait no longer.
+    pub fn forwarded_left(&mut self, link_id: LinkId, deliveries: u32, now: Time) {
+        self.begin(now);
+        let sender = self.links.get_mut(link_id).and_then(|link| link.sender_mut());
+        if let Some(fixed) = sender.and_then(|sender| sender.fixed.as_mut()) {
+            fixed.forwarded_left(deliveries);
+            self.mark_dirty(link_id);
+        }
+    }
+
+    /// An anonymous sender that came from another shard has so much credit from there.
+    pub fn credit_brought(&mut self, link_id: LinkId, unused: u32) {
+        let sender = self.links.get_mut(link_id).and_then(|link| link.sender_mut());
+        if let Some(fixed) = sender.and_then(|sender| sender.fixed.as_mut()) {
+            fixed.brought(unused);
+        }
+    }
+}
