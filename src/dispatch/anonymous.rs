@@ -73,7 +73,7 @@ impl Dispatch {
         mut held: Held,
         more: bool,
         now: Time,
-    ) {
+    ) -> u64 {
         let (handle, link) = link;
         let mut scratch = SCRATCH;
         // The address is read out of a second reference to the same bytes, while the first goes to the router.
@@ -90,16 +90,21 @@ impl Dispatch {
                     peer.held_bytes += held.payload.len();
                     peer.held.insert(handle, held);
                 }
-                return;
+                return 1;
             }
         };
         let Held { wire, message_format, settled, payload } = held;
         let arrival = Arrival { wire, message_format, settled, complete: !more, payload, to };
         if is_decodable {
+            let owner = to.and_then(|to| self.owner_of_address(to)).filter(|owner| *owner != self.shard);
+            if let Some(owner) = owner {
+                return self.forward(id, (handle, link), owner, arrival, now);
+            }
             self.arrive(id, link, arrival, now);
         } else if let Some(delivery) = self.router.delivery_undecodable(link, arrival, now) {
             self.keep(id, wire, delivery);
         }
+        1
     }
 
     fn may_hold(&mut self, id: ConnectionId, bytes: usize) -> bool {

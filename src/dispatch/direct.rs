@@ -15,7 +15,7 @@ impl Dispatch {
         let Pass { port, delivery, settled, .. } = pass;
         let Some(engine) = self.engine(port.connection) else {
             self.router.passed(&pass);
-            return self.apply(Output::Send { port, delivery, message_format, settled, complete: true, payload });
+            return self.tell(Output::Send { port, delivery, message_format, settled, complete: true, payload });
         };
         let sent = engine.send(port.link, delivery, message_format, settled, true, payload);
         self.deliveries_out += 1;
@@ -41,12 +41,12 @@ impl Dispatch {
     ) {
         let outcome = state.as_ref().map_or(StateKind::Other, |state| state.kind);
         let told = if settled { self.router.settle(delivery, outcome, now) } else { None };
-        let Some((connection, wire)) = told else {
+        let Some((port, wire)) = told else {
             return self.router.receiver_disposition(delivery, wire, state, settled, now);
         };
-        match self.engine(connection) {
+        match self.engine(port.connection) {
             Some(engine) => engine.dispose_incoming(wire, state, true),
-            None => self.apply(Output::DisposeIncoming { connection, wire, state, settled: true }),
+            None => self.tell(Output::DisposeIncoming { port, wire, state, settled: true }),
         }
     }
 }

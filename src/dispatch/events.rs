@@ -10,9 +10,11 @@
 //! - A subscriber costs [`EVENTS_WAITING_MAX`] events and one entry for an address and unit, however slow it is. What it
 //!   doesn't hear one by one it hears as the latest state, with how many it `missed`.
 
-use crate::ids::LinkId;
+use super::{service, Dispatch};
+use crate::ids::{LinkId, Port};
 use crate::payload::Payload;
-use crate::routing::{Edge, EdgeOutbox, Unit};
+use crate::routing::{Arrival, Edge, EdgeOutbox, Unit};
+use crate::time::Time;
 use crate::wire::encode::{self, Compound};
 use crate::wire::value::{code, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -239,6 +241,34 @@ impl Map<'_> {
 
     fn end(self) {
         encode::finish(self.out, self.compound, code::MAP8, self.count);
+    }
+}
+
+impl Dispatch {
+    /// Credit for a link of the router's own: a subscriber takes events.
+    #[cold]
+    pub(super) fn own_credit(&mut self, port: Port, add: u32, drain: bool) {
+        let subscriber = LinkId { index: port.link.index, generation: port.link.generation };
+        self.publisher.credit(subscriber, add, drain);
+    }
+
+    /// Sends what subscribers have credit for.
+    #[cold]
+    pub(super) fn publish_due(&mut self, now: Time) {
+        while let Some(publication) = self.publisher.poll() {
+            let from = match publication {
+                Publication::Message { from, payload } => {
+                    let (wire, message_format) = (service::NO_WIRE, 0);
+                    let arrival = Arrival { wire, message_format, settled: true, complete: true, payload, to: None };
+                    self.router.delivery(from, arrival, now);
+                    self.apply_outputs();
+                    continue;
+                }
+                Publication::Drained { from } => from,
+            };
+            self.router.sender_drained(from, u32::MAX, now);
+            self.apply_outputs();
+        }
     }
 }
 

@@ -18,13 +18,16 @@
 
 mod admission;
 mod anonymous;
+mod away;
 mod connections;
 mod direct;
 mod events;
 mod moving;
-#[allow(dead_code)]
+mod notes;
+mod opening;
 mod outbox;
 mod outputs;
+mod proxies;
 mod report;
 mod requests;
 mod rows;
@@ -37,23 +40,22 @@ pub use report::Report;
 pub use rows::{LinkRow, Page, RouterRow, Rows, Table};
 pub use service::{Answer, Request};
 
-use crate::engine::{
-    self, Engine, Event, LinkAnswer, RemoteAttach, RemoteError, RemoteOpen, SaslInit, Sent, Transfer, Transmit,
-};
+use crate::engine::{self, Engine, Event, LinkAnswer, RemoteAttach, RemoteError, Sent, Transfer, Transmit};
 use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, SessionNumber, ShardId, WireDelivery};
 use crate::limits;
 use crate::link::Terminus;
-use crate::mesh::Parcel;
 use crate::outcome::Fault;
 use crate::payload::{Packer, Pool, Range};
 use crate::routing::{Arrival, Attach, Edge, Head, Output, Router, RouterSettings};
-use crate::security::{Exchange, Step};
+use crate::security::Exchange;
 use crate::time::Time;
 use anonymous::{take_held, Held};
-use events::{Publication, Publisher};
+use away::Away;
+use events::Publisher;
 use moving::Moving;
 use outbox::Outbox;
 use outputs::Outputs;
+use proxies::Proxies;
 use service::Service;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -98,6 +100,10 @@ struct Peer {
     is_home: bool,
     /// It is to live on another shard; nothing it says is heard until it does.
     moving: Option<Box<Moving>>,
+    /// What it has on other shards.
+    away: Option<Box<Away>>,
+    /// It is deferred until this shard takes more.
+    rests_for: Option<ShardId>,
 }
 
 pub struct Dispatch {
@@ -124,6 +130,10 @@ pub struct Dispatch {
     /// Connections that are to live elsewhere.
     leaving: VecDeque<(ConnectionId, ShardId)>,
     outbox: Outbox,
+    /// Connections of other shards with links here.
+    proxies: Proxies,
+    /// Shards to which the router's own anonymous links send, too.
+    own_relays: BTreeSet<(LinkHandle, ShardId)>,
     stopped: bool,
     next_number: u64,
     pub deliveries_in: u64,
@@ -148,6 +158,8 @@ impl Peer {
             held_bytes: 0,
             is_home: false,
             moving: None,
+            away: None,
+            rests_for: None,
         }
     }
 }
@@ -182,6 +194,8 @@ impl Dispatch {
             moves: true,
             leaving: VecDeque::new(),
             outbox: Outbox::new(shards),
+            proxies: Proxies::default(),
+            own_relays: BTreeSet::new(),
             stopped: false,
             next_number: 1 + u64::from(shard.0),
             deliveries_in: 0,
@@ -194,7 +208,13 @@ impl Dispatch {
         &self.router
     }
 
-    fn report(&mut self, report: Report) {
+    fn report(&mut self, mut report: Report) {
+        if let Report::LinkAttached { link, .. } | Report::LinkDetached { link, .. } = &mut report {
+            // A number that no other shard gives a link.
+            let shard = link.shard().unwrap_or(self.shard);
+            let number = link.generation.wrapping_mul(u32::from(self.shards)).wrapping_add(u32::from(shard.0));
+            *link = LinkId { generation: number, ..*link };
+        }
         self.reports.push_back(report);
     }
 
@@ -255,6 +275,11 @@ impl Dispatch {
     fn resume(&mut self) {
         for id in std::mem::take(&mut self.deferred) {
             if let Some(peer) = find(&mut self.peers, id) {
+                if peer.rests_for.is_some_and(|shard| self.outbox.is_crowded(shard)) {
+                    self.deferred.push(id);
+                    continue;
+                }
+                peer.rests_for = None;
                 peer.deferred = false;
                 if !peer.pending {
                     peer.pending = true;
@@ -269,34 +294,51 @@ impl Dispatch {
     #[inline]
     fn event(&mut self, id: ConnectionId, event: Event, now: Time) -> u64 {
         match event {
-            Event::Transfer(transfer) => self.transfer(id, transfer, now),
+            Event::Transfer(transfer) => return self.transfer(id, transfer, now),
             Event::ReceiverDisposition { delivery, wire, state, settled } => {
+                if delivery.is_elsewhere() {
+                    return self.receiver_disposition_elsewhere(id, delivery, wire, state, settled);
+                }
                 self.receiver_disposition(delivery, wire, state, settled, now)
             }
-            Event::SenderDisposition { token: Some(delivery), state, settled, .. } => {
+            Event::SenderDisposition { token: Some(delivery), wire, state, settled } => {
+                if delivery.is_elsewhere() {
+                    return self.sender_disposition_elsewhere(id, delivery, wire, state, settled);
+                }
                 self.router.sender_disposition(delivery, state, settled, now)
             }
             // Of a delivery that routing is done with.
             Event::SenderDisposition { token: None, .. } => {}
             Event::TransferMore { link, wire, token, payload, more, settled } => match token {
+                Some(delivery) if delivery.is_elsewhere() => {
+                    return self.more_elsewhere(id, delivery, wire, &payload, !more, settled);
+                }
                 Some(delivery) => self.router.delivery_more(delivery, payload, !more, settled, now),
                 None => self.held_more(id, link, wire, payload, more, settled, now),
             },
             Event::TransferAborted { link, wire, token } => match token {
+                Some(delivery) if delivery.is_elsewhere() => return self.aborted_elsewhere(id, delivery, wire),
                 Some(delivery) => self.router.delivery_aborted(delivery, now),
                 None => self.held_aborted(id, link, wire, now),
             },
             Event::Credit { link, delivery_count, limit, drain } => {
-                if let Some(link) = self.link_token(id, link) {
-                    self.router.credit(link, delivery_count, limit, drain, now);
+                let Some(token) = self.link_token(id, link) else { return 1 };
+                if token.shard().is_some() {
+                    return self.credit_elsewhere(id, link, delivery_count, limit, drain);
                 }
+                self.router.credit(token, delivery_count, limit, drain, now);
             }
             Event::SenderDrained { link, returned } => {
-                if let Some(link) = self.link_token(id, link) {
-                    self.router.sender_drained(link, returned, now);
+                let Some(token) = self.link_token(id, link) else { return 1 };
+                if let Some(owner) = token.shard() {
+                    return self.sender_drained_elsewhere(id, link, owner, returned);
                 }
+                self.router.sender_drained(token, returned, now);
             }
-            Event::PayloadSent { delivery, bytes, complete, .. } => {
+            Event::PayloadSent { delivery, link, bytes, complete } => {
+                if delivery.is_elsewhere() {
+                    return self.payload_sent_elsewhere(id, link, delivery, bytes, complete);
+                }
                 self.router.payload_sent(delivery, bytes, complete, now)
             }
             Event::SessionWritable { session } => self.router.session_writable(id, session, now),
@@ -315,10 +357,12 @@ impl Dispatch {
             Event::Attached { link, attach } => self.attach_asked(id, link, attach, now),
             Event::LinkEnded { link, token, closed, error } => {
                 self.link_forgotten(id, link);
+                self.link_ended_elsewhere(id, link, token, closed);
                 if let Some(token) = token {
                     self.link_ended(id, token, closed, error, now);
                 }
             }
+            Event::Unsent { delivery } if delivery.is_elsewhere() => self.unsent_elsewhere(delivery),
             Event::Unsent { delivery } => self.router.delivery_unsent(delivery, now),
             Event::SessionFull { session } => self.session_full(id, session, now),
             Event::Closed { error } => self.connection_over(id, error, now),
@@ -341,66 +385,12 @@ impl Dispatch {
             let bytes = held.map(|held| held.payload.len()).sum();
             peer.engine.payload_released(session, bytes);
         }
-        self.router.session_full(id, session, now);
+        let shared = self.session_full_elsewhere(id, session);
+        self.router.session_full(id, session, shared, now);
     }
 
     fn link_token(&mut self, id: ConnectionId, link: LinkHandle) -> Option<LinkId> {
         find(&mut self.peers, id)?.engine.link_token(link)
-    }
-
-    fn sasl_init(&mut self, id: ConnectionId, init: SaslInit) {
-        let Some(engine) = self.engine(id) else { return };
-        let offered = engine.settings().clone();
-        let (exchange, step) =
-            Exchange::begin(&init.mechanism, &offered.sasl_mechanisms, init.initial_response.as_deref());
-        if let Some(peer) = find(&mut self.peers, id) {
-            peer.exchange = Some((exchange, init.mechanism));
-        }
-        self.sasl_step(id, step);
-    }
-
-    fn sasl_response(&mut self, id: ConnectionId, response: &[u8]) {
-        let Some(peer) = find(&mut self.peers, id) else { return };
-        let step = match &mut peer.exchange {
-            Some((exchange, _)) => exchange.respond(Some(response)),
-            None => Step::Refused,
-        };
-        self.sasl_step(id, step);
-    }
-
-    fn sasl_step(&mut self, id: ConnectionId, step: Step) {
-        let Some(engine) = self.engine(id) else { return };
-        let (accepted, user) = match step {
-            Step::Challenge(challenge) => return engine.sasl_challenge(&challenge),
-            Step::Accepted { user } => (true, Some(user)),
-            Step::Refused => (false, None),
-        };
-        engine.sasl_outcome(accepted);
-        let Some(peer) = find(&mut self.peers, id) else { return };
-        let mechanism = peer.exchange.take().map(|(_, mechanism)| mechanism).unwrap_or_default();
-        if accepted {
-            peer.facts.mechanism = Some(mechanism.as_str().into());
-            peer.facts.user = user.as_deref().map(Into::into);
-        }
-        let connection = peer.number;
-        self.report(Report::Authenticated { connection, mechanism, user, accepted });
-    }
-
-    fn opened(&mut self, id: ConnectionId, open: RemoteOpen, now: Time) {
-        let Some(peer) = find(&mut self.peers, id) else { return };
-        peer.opened = true;
-        peer.facts.opened_at = now;
-        peer.facts.container = open.container_id.as_str().into();
-        peer.facts.properties = open.properties;
-        let (connection, link_capacity) = (peer.number, peer.link_capacity);
-        self.router.connection_opened(id, link_capacity);
-        self.report(Report::ConnectionOpened {
-            connection,
-            container_id: open.container_id,
-            hostname: open.hostname,
-            product: open.product,
-            version: open.version,
-        });
     }
 
     fn attached(&mut self, id: ConnectionId, link: LinkHandle, attach: &RemoteAttach, now: Time) {
@@ -467,12 +457,22 @@ impl Dispatch {
         error: Option<Box<RemoteError>>,
         now: Time,
     ) {
-        self.router.link_ended(token, closed, now);
-        if let Some(from) = self.publisher.left(token).or_else(|| self.service.left(token)) {
-            self.router.link_ended(from, true, now);
-        }
+        self.link_gone(token, closed, now);
         if let Some(connection) = find(&mut self.peers, id).map(|peer| peer.number) {
             self.report(Report::LinkDetached { connection, link: token, error });
+        }
+    }
+
+    /// A link in this router is over.
+    fn link_gone(&mut self, link: LinkId, closed: bool, now: Time) {
+        self.router.link_ended(link, closed, now);
+        self.own_link_gone(link, now);
+    }
+
+    /// If this was a subscriber's link, or a requester's, the router's own to it goes, too.
+    fn own_link_gone(&mut self, link: LinkId, now: Time) {
+        if let Some(from) = self.publisher.left(link).or_else(|| self.service.left(link)) {
+            self.own_link_ended(from, now);
         }
     }
 
@@ -485,36 +485,56 @@ impl Dispatch {
         if std::mem::replace(&mut peer.opened, false) {
             self.router.connection_closed(id, now);
         }
+        self.connection_over_elsewhere(id);
         self.report(Report::ConnectionClosed { connection, error });
     }
 
     // ── deliveries ──
 
     #[inline]
-    fn transfer(&mut self, id: ConnectionId, transfer: Transfer, now: Time) {
+    fn transfer(&mut self, id: ConnectionId, transfer: Transfer, now: Time) -> u64 {
         self.deliveries_in += 1;
-        let Some(link) = transfer.token else { return };
+        let Some(link) = transfer.token else { return 1 };
         let Transfer { link: handle, wire, message_format, settled, more, payload, .. } = transfer;
         let bytes = payload.len() as u32;
         let usual =
             if more { None } else { self.router.pass(link, Head { wire, message_format, settled, bytes }, now) };
-        match usual {
-            Some(pass) => {
-                if !settled {
-                    self.keep(id, wire, pass.delivery);
-                }
-                self.pass(pass, message_format, payload);
-            }
-            // The message itself says where it goes; until that has arrived, it is held.
-            None if self.router.is_anonymous(link) => {
-                let held = Held { wire, message_format, settled, payload };
-                self.look_for_to(id, (handle, link), held, more, now);
-            }
-            None => {
-                let complete = !more;
-                self.arrive(id, link, Arrival { wire, message_format, settled, complete, payload, to: None }, now);
-            }
+        let Some(pass) = usual else {
+            return self.unusual_transfer(
+                id,
+                (handle, link),
+                Held { wire, message_format, settled, payload },
+                more,
+                now,
+            );
+        };
+        if !settled {
+            self.keep(id, wire, pass.delivery);
         }
+        self.pass(pass, message_format, payload);
+        1
+    }
+
+    #[inline]
+    fn unusual_transfer(
+        &mut self,
+        id: ConnectionId,
+        link: (LinkHandle, LinkId),
+        transfer: Held,
+        more: bool,
+        now: Time,
+    ) -> u64 {
+        // The message itself says where it goes; until that has arrived, it is held.
+        if self.router.is_anonymous(link.1) {
+            return self.look_for_to(id, link, transfer, more, now);
+        }
+        let Held { wire, message_format, settled, payload } = transfer;
+        let arrival = Arrival { wire, message_format, settled, complete: !more, payload, to: None };
+        match link.1.shard() {
+            Some(owner) => return self.deliver_elsewhere(id, link.0, owner, arrival),
+            None => self.arrive(id, link.1, arrival, now),
+        }
+        1
     }
 
     #[inline]
@@ -551,83 +571,51 @@ impl Dispatch {
         match output {
             Output::Send { port, delivery, message_format, settled, complete, payload } => {
                 let Some(engine) = self.engine(port.connection) else {
-                    return self.request_sent(port, delivery, complete, &payload);
+                    return self.tell(Output::Send { port, delivery, message_format, settled, complete, payload });
                 };
                 let sent = engine.send(port.link, delivery, message_format, settled, complete, payload);
                 self.deliveries_out += 1;
                 self.after_send(port, sent);
             }
-            Output::DisposeIncoming { connection, wire, state, settled } => {
-                if let Some(engine) = self.engine(connection) {
-                    engine.dispose_incoming(wire, state, settled);
-                }
-            }
+            Output::DisposeIncoming { port, wire, state, settled } => match self.engine(port.connection) {
+                Some(engine) => engine.dispose_incoming(wire, state, settled),
+                None => self.tell(Output::DisposeIncoming { port, wire, state, settled }),
+            },
             Output::Credit { port, add, drain } => match self.engine(port.connection) {
                 Some(engine) => engine.grant(port.link, add, drain),
-                None => self.own_credit(port, add, drain),
+                None => self.tell(Output::Credit { port, add, drain }),
             },
-            Output::PayloadReleased { connection, session, bytes } => {
-                if let Some(engine) = self.engine(connection) {
-                    engine.payload_released(session, bytes);
-                }
-            }
-            Output::DisposeOutgoing { connection, wire, state, settled } => {
-                if let Some(engine) = self.engine(connection) {
-                    engine.dispose_outgoing(wire, state, settled);
-                }
-            }
+            Output::PayloadReleased { connection, session, bytes } => match self.engine(connection) {
+                Some(engine) => engine.payload_released(session, bytes),
+                None => self.tell(Output::PayloadReleased { connection, session, bytes }),
+            },
+            Output::DisposeOutgoing { port, wire, state, settled } => match self.engine(port.connection) {
+                Some(engine) => engine.dispose_outgoing(wire, state, settled),
+                None => self.tell(Output::DisposeOutgoing { port, wire, state, settled }),
+            },
             Output::SendMore { port, delivery, complete, payload } => {
                 let Some(engine) = self.engine(port.connection) else {
-                    return self.request_more(port, delivery, complete, &payload);
+                    return self.tell(Output::SendMore { port, delivery, complete, payload });
                 };
                 let sent = engine.send_more(port.link, delivery, complete, payload);
                 self.after_send(port, sent);
             }
             Output::SendAbort { port, delivery } => self.abort(port, delivery),
-            Output::Drained { port } => {
-                if let Some(engine) = self.engine(port.connection) {
-                    engine.drained(port.link);
-                }
-            }
-            Output::Detach { port, fault } => {
-                if let Some(engine) = self.engine(port.connection) {
-                    engine.detach(port.link, &fault);
-                }
-            }
-        }
-    }
-
-    /// Credit for a link of the router's own: a subscriber takes events.
-    #[cold]
-    fn own_credit(&mut self, port: Port, add: u32, drain: bool) {
-        if port.connection == ConnectionId::ROUTER {
-            let subscriber = LinkId { index: port.link.index, generation: port.link.generation };
-            self.publisher.credit(subscriber, add, drain);
-        }
-    }
-
-    /// Sends what subscribers have credit for.
-    #[cold]
-    fn publish_due(&mut self, now: Time) {
-        while let Some(publication) = self.publisher.poll() {
-            let from = match publication {
-                Publication::Message { from, payload } => {
-                    let wire = WireDelivery { session: SessionNumber(0), delivery_id: 0 };
-                    let message_format = 0;
-                    let arrival = Arrival { wire, message_format, settled: true, complete: true, payload, to: None };
-                    self.router.delivery(from, arrival, now);
-                    self.apply_outputs();
-                    continue;
-                }
-                Publication::Drained { from } => from,
-            };
-            self.router.sender_drained(from, u32::MAX, now);
-            self.apply_outputs();
+            Output::Drained { port } => match self.engine(port.connection) {
+                Some(engine) => engine.drained(port.link),
+                None => self.tell(Output::Drained { port }),
+            },
+            Output::Detach { port, fault } => match self.engine(port.connection) {
+                Some(engine) => engine.detach(port.link, &fault),
+                None => self.tell(Output::Detach { port, fault }),
+            },
         }
     }
 
     fn abort(&mut self, port: Port, delivery: DeliveryId) {
-        let Some(engine) = self.engine(port.connection) else { return self.request_aborted(port, delivery) };
+        let Some(engine) = self.engine(port.connection) else {
+            return self.tell(Output::SendAbort { port, delivery });
+        };
         let sent = engine.send_abort(port.link, delivery);
         self.after_send(port, sent);
     }
@@ -787,7 +775,12 @@ impl Dispatch {
     /// When to call `run` though nothing happens.
     pub fn next_timeout(&self) -> Option<Time> {
         let timeout = self.router.poll_timeout();
-        if self.deferred.is_empty() {
+        // Who rests for a crowded shard goes on when that has room.
+        let goes_on = |id: &ConnectionId| {
+            let peer = self.peers.get(id.index as usize).and_then(Option::as_ref);
+            !peer.and_then(|peer| peer.rests_for).is_some_and(|shard| self.outbox.is_crowded(shard))
+        };
+        if !self.deferred.iter().any(goes_on) {
             return timeout;
         }
         let next = self.deferred_at + Duration::from_nanos(1);
@@ -869,31 +862,5 @@ impl Dispatch {
             engine.detach(link, &link_fault);
         }
         engine.close(Some(&fault));
-    }
-
-    // ── other shards ──
-
-    /// What this shard has to tell others, after a `run`: `push` gives a parcel back that it has no room for.
-    #[inline]
-    pub fn flush_parcels(&mut self, push: impl FnMut(ShardId, Parcel) -> Result<(), Parcel>) {
-        self.outbox.flush(push);
-    }
-
-    /// Whether parcels wait for `flush_parcels`.
-    #[inline]
-    pub fn has_parcels(&self) -> bool {
-        self.outbox.has_parcels()
-    }
-
-    /// What another shard said. `run` does what follows.
-    pub fn handle_parcel(&mut self, from: ShardId, mut parcel: Parcel, _now: Time) {
-        let notes = parcel.take_notes();
-        self.outbox.notes_received += notes.len() as u64;
-        self.outbox.recycle(from, parcel, notes);
-    }
-
-    /// Notes that this shard sent to others, and got from them.
-    pub fn notes(&self) -> (u64, u64) {
-        (self.outbox.notes_sent, self.outbox.notes_received)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::service::{self, Answer, Request, Verdict};
 use super::{find, Dispatch, Peer};
-use crate::ids::{ConnectionId, DeliveryId, LinkId, Port};
+use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port};
 use crate::outcome::{Fault, State};
 use crate::payload::Payload;
 use crate::routing::{rejected, AddressMatch, AddressRule, Arrival, Marks};
@@ -24,9 +24,6 @@ impl Dispatch {
 
     #[cold]
     pub(super) fn request_sent(&mut self, port: Port, delivery: DeliveryId, complete: bool, payload: &Payload) {
-        if port.connection != ConnectionId::ROUTER {
-            return;
-        }
         let Some(requester) = self.router.delivery_origin(delivery) else { return };
         let connection = self.router.port(requester).map_or(0, |port| self.number(port.connection));
         self.service.sent(port.link, delivery, self.shard, (requester, connection));
@@ -35,20 +32,15 @@ impl Dispatch {
 
     #[cold]
     pub(super) fn request_more(&mut self, port: Port, delivery: DeliveryId, complete: bool, payload: &Payload) {
-        if port.connection == ConnectionId::ROUTER {
-            self.service.sent_more(port.link, delivery, complete, payload);
-            if !complete {
-                let now = self.router.now();
-                self.router.payload_sent(delivery, payload.len(), false, now);
-            }
+        self.service.sent_more(port.link, delivery, complete, payload);
+        if !complete {
+            let now = self.router.now();
+            self.router.payload_sent(delivery, payload.len(), false, now);
         }
     }
 
     #[cold]
     pub(super) fn request_aborted(&mut self, port: Port, delivery: DeliveryId) {
-        if port.connection != ConnectionId::ROUTER {
-            return;
-        }
         if let Some((link, taken, limit)) = self.service.aborted(port.link, delivery) {
             let now = self.router.now();
             self.router.credit(link, taken, limit, false, now);
@@ -56,7 +48,8 @@ impl Dispatch {
     }
 
     fn number(&mut self, id: ConnectionId) -> u64 {
-        find(&mut self.peers, id).map_or(0, |peer| peer.number)
+        let here = find(&mut self.peers, id).map(|peer| peer.number);
+        here.or_else(|| Some(self.proxies.get(id)?.number())).unwrap_or(0)
     }
 
     // ── control ──
@@ -113,7 +106,13 @@ impl Dispatch {
                     payload: Payload::from(message),
                     to: Some(&to),
                 };
-                self.router.delivery(from, arrival, now);
+                match self.owner_of_address(&to).filter(|owner| *owner != self.shard) {
+                    Some(owner) => {
+                        let handle = LinkHandle { index: requester.index, generation: requester.generation };
+                        self.forward(ConnectionId::ROUTER, (handle, from), owner, arrival, now);
+                    }
+                    None => drop(self.router.delivery(from, arrival, now)),
+                }
                 self.apply_outputs();
             }
         }
@@ -122,7 +121,7 @@ impl Dispatch {
 
     fn request_over(&mut self, requester: LinkId, address: usize, now: Time) {
         if let Some(from) = self.service.finished(requester) {
-            self.router.link_ended(from, true, now);
+            self.own_link_ended(from, now);
         }
         if let Some((link, taken, limit)) = self.service.answered(address) {
             self.router.credit(link, taken, limit, false, now);
@@ -152,6 +151,7 @@ impl Dispatch {
     /// Closes the connection of this number, as an operator wants it; whether it is here.
     pub fn close_connection(&mut self, number: u64) -> bool {
         let Some(id) = self.of_number(number).filter(|peer| peer.opened).map(|peer| peer.id) else { return false };
+        self.void_move(id);
         if let Some(engine) = self.engine(id) {
             engine.close(Some(&Fault::connection("amqp:connection:forced", "closed by management")));
         }

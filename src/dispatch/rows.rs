@@ -86,7 +86,7 @@ impl Dispatch {
             }
             Table::Links => {
                 let (rows, next) = self.router.link_rows(from, PAGE_SLOTS, now);
-                Page { rows: Rows::Links(rows.into_iter().map(|row| self.link_row(row)).collect()), next }
+                Page { rows: Rows::Links(rows.into_iter().filter_map(|row| self.link_row(row)).collect()), next }
             }
             Table::Connections => {
                 let (rows, next) = self.connection_rows(from, PAGE_SLOTS, now);
@@ -108,13 +108,17 @@ impl Dispatch {
         }
     }
 
-    /// A link that outlives its connection has neither its number nor its name.
-    fn link_row(&self, routing: routing::LinkRow) -> LinkRow {
+    /// A link that outlives its connection has neither its number nor its name. None: it is another shard's to show.
+    fn link_row(&self, routing: routing::LinkRow) -> Option<LinkRow> {
         let port = routing.port;
+        let number = 1 + u64::from(routing.id.generation) * u64::from(self.shards) + u64::from(self.shard.0);
+        if let Some(proxy) = self.proxies.get(port.connection) {
+            let (connection, name) = (proxy.number(), proxy.link_name(port.link)?.to_owned());
+            return Some(LinkRow { number, connection, name, routing });
+        }
         let peer = self.peers.get(port.connection.index as usize).and_then(Option::as_deref);
         let peer = peer.filter(|peer| peer.id == port.connection);
         let name = peer.and_then(|peer| peer.engine.link_name(port.link)).unwrap_or_default().to_owned();
-        let number = 1 + u64::from(routing.id.generation) * u64::from(self.shards) + u64::from(self.shard.0);
-        LinkRow { number, connection: peer.map_or(0, |peer| peer.number), name, routing }
+        Some(LinkRow { number, connection: peer.map_or(0, |peer| peer.number), name, routing })
     }
 }

@@ -226,6 +226,11 @@ impl Service {
         Some(*known.from.get_or_insert_with(attach))
     }
 
+    /// The link on which a requester's answers are sent.
+    pub fn link_to(&self, requester: LinkId) -> Option<LinkId> {
+        self.requesters.get(&requester)?.from
+    }
+
     /// Control is done with a requester's request. Gives the link that nobody needs any more.
     pub fn finished(&mut self, requester: LinkId) -> Option<LinkId> {
         self.requesters.get_mut(&requester)?.is_busy = false;

@@ -51,6 +51,10 @@ pub enum Note {
         bytes: usize,
         complete: bool,
     },
+    /// From the home: nothing of a delivery went out, and its link ends.
+    Unsent {
+        delivery: DeliveryId,
+    },
     /// From the owner: payload bytes that a session brought have left the router.
     PayloadReleased {
         connection: ConnectionId,
@@ -146,16 +150,17 @@ pub enum Decided {
 /// An attach, for the owner of its address.
 #[derive(Debug)]
 pub struct Attaching {
+    /// `[Cn]` in the log.
+    pub number: u64,
     /// The connection's listener's.
     pub link_capacity: u32,
     pub session: SessionNumber,
     pub direction: Direction,
+    /// Absent: an anonymous sender's, some of whose messages go there. Nobody waits for an answer.
     pub terminus: Terminus,
     pub name: String,
     pub sender_settle_mode: SenderSettleMode,
     pub receiver_settle_mode: ReceiverSettleMode,
-    /// The home's own: an anonymous sender's, of which some messages go here. Nobody waits for an answer.
-    pub is_anonymous: bool,
 }
 
 #[derive(Debug)]

@@ -10,7 +10,7 @@
 //! Invariant: the same seed gives the same trace, step by step. So no hash map's order, no address of memory, no clock
 //! may decide anything, here or in the rooms under test.
 //!
-//! Files: `world` (router, network, time), `client` (the protocol from the other side), `plan` → `actors` →
+//! Files: `world` (network, time), `shards` (the router), `client` (the protocol from the other side), `plan` → `actors` →
 //! `model` → `checkers`.
 
 mod actors;
@@ -22,6 +22,7 @@ pub mod pipe;
 pub mod plan;
 pub mod random;
 pub mod scenario;
+mod shards;
 mod simulation;
 pub mod world;
 

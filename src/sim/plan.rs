@@ -3,7 +3,7 @@
 use super::client::{self, Handshake, Node};
 use super::pipe::Manner;
 use super::random::Random;
-use super::world::WorldSettings;
+use super::world::{LaneSettings, WorldSettings};
 use crate::engine;
 use crate::link::{ReceiverSettleMode, SenderSettleMode};
 use crate::routing::{
@@ -178,7 +178,9 @@ impl Plan {
         if random.percent(25) {
             request_and_response(random, duration, &mut peers);
         }
-        Plan { world: world(random), peers, duration, router_stops: random.percent(20) }
+        // Drawn apart: what the number of shards is changes nothing else of a plan.
+        let shards = random.clone().fork();
+        Plan { world: world(random, shards), peers, duration, router_stops: random.percent(20) }
     }
 }
 
@@ -210,7 +212,7 @@ fn addresses(random: &mut Random) -> Vec<String> {
     (0..random.between(1, 3)).map(|_| (*random.pick(&names)).to_owned()).collect()
 }
 
-fn world(random: &mut Random) -> WorldSettings {
+fn world(random: &mut Random, mut shards: Random) -> WorldSettings {
     let router = RouterSettings {
         rules: rules_with_marks(|| (marks(random, 50), marks(random, 20_000))),
         flow_control: if random.percent(75) { FlowControl::Share } else { FlowControl::Capacity },
@@ -234,6 +236,12 @@ fn world(random: &mut Random) -> WorldSettings {
         chunk_bytes: *random.pick(&[512, 4096, 65_536]),
         turn_delay: Duration::from_micros(*random.pick(&[0, 10, 500])),
         edges_refused_percent: *random.pick(&[0, 0, 30, 90]),
+        shards: *shards.pick(&[1, 1, 2, 2, 2, 3, 3, 4]),
+        moves: shards.percent(70),
+        lanes: LaneSettings {
+            delay_max: Duration::from_micros(shards.skewed(1, 20_000)),
+            parcels: shards.skewed(1, 64) as usize,
+        },
         trace: false,
     }
 }

@@ -375,7 +375,7 @@ impl Scenario {
 
     /// Deliveries that the router holds.
     pub fn in_router(&self) -> usize {
-        self.world.dispatch().router().deliveries_len()
+        self.world.dispatches().map(|dispatch| dispatch.router().deliveries_len()).sum()
     }
 
     /// From when a message was due to when it arrived, of all that arrived since this was asked last; sorted.

@@ -40,7 +40,7 @@ impl Edges {
 
     /// Where control has heard everything, the edges and the depths say the same.
     fn compare(&self, world: &World) -> Result<(), String> {
-        for (_, view) in world.dispatch().router().address_views() {
+        for (_, view) in world.dispatches().flat_map(|dispatch| dispatch.router().address_views()) {
             for unit in [Unit::Messages, Unit::Bytes] {
                 let (marks, depth) = match unit {
                     Unit::Messages => (view.attributes().alert_count, view.depth_messages()),

@@ -19,11 +19,11 @@ impl Checker for Remains {
             return Ok(());
         }
         self.next = world.steps + STEPS;
-        world.dispatch().router().check_invariants()
+        world.dispatches().try_for_each(|dispatch| dispatch.router().check_invariants())
     }
 
     fn end(&mut self, _: &Model, world: &World) -> Result<(), String> {
-        world.dispatch().router().check_empty()?;
+        world.dispatches().try_for_each(|dispatch| dispatch.router().check_empty())?;
         if world.connections() > 0 {
             return Err(format!("{} connections are left", world.connections()));
         }

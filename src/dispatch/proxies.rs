@@ -1,0 +1,427 @@
+//! Links here whose connections live on other shards.
+//!
+//! Owns: a *proxy* for each such connection, that routing takes for one of this shard's: what routing decides for it becomes
+//! notes to its home, what its home tells becomes routing's inputs.
+//!
+//! Invariants:
+//! - A delivery that is whole goes to the home at once and counts as sent. What is on its way to a session there, or waits
+//!   for the session, is bounded by [`WAITING_BYTES_MAX`]; beyond that the session is blocked.
+//! - Of a delivery that streams, the home says what was sent, as an engine here would.
+
+use super::outbox::Outbox;
+use super::Dispatch;
+use crate::arena::Arena;
+use crate::ids::{ConnectionId, LinkHandle, LinkId, Port, SessionNumber, ShardId, ELSEWHERE};
+use crate::limits;
+use crate::link::Terminus;
+use crate::mesh::parcel::{cost_bytes, Accepted, Attaching, Decided, Happened};
+use crate::mesh::Note;
+use crate::outcome::StateKind;
+use crate::payload::Payload;
+use crate::routing::{Arrival, Attach, Output};
+use crate::time::Time;
+use std::collections::BTreeMap;
+
+/// Of deliveries to one session of another shard: as for an engine's output.
+const WAITING_BYTES_MAX: usize = limits::OUTPUT_MARK_BYTES;
+
+pub(super) struct Proxy {
+    home: ShardId,
+    /// As its home calls it. None: it is on its way there.
+    connection: Option<ConnectionId>,
+    /// What was decided for it meanwhile.
+    waiting: Vec<Output>,
+    /// `[Cn]` in the log.
+    number: u64,
+    links: BTreeMap<LinkHandle, ProxyLink>,
+    sessions: BTreeMap<SessionNumber, Waiting>,
+}
+
+pub(super) struct ProxyLink {
+    link: LinkId,
+    session: SessionNumber,
+    name: Box<str>,
+    /// Deliveries sent to the home.
+    sent: u32,
+    /// The latest of the receiver's credit.
+    round: u32,
+    /// Of an anonymous sender's, credit is its home's affair. Here what routing grants says how many deliveries wait no
+    /// longer, but for the first grant.
+    relay: Relay,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Relay {
+    No,
+    New,
+    Granted,
+}
+
+/// What a session's home hasn't sent yet.
+#[derive(Default)]
+struct Waiting {
+    bytes: usize,
+    blocked: bool,
+}
+
+impl ProxyLink {
+    pub fn new(link: LinkId, session: SessionNumber, name: &str, is_anonymous: bool) -> ProxyLink {
+        let relay = if is_anonymous { Relay::New } else { Relay::No };
+        ProxyLink { link, session, name: name.into(), sent: 0, round: 0, relay }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Proxies {
+    all: Arena<ConnectionId, Proxy>,
+    /// By home and the connection's place.
+    known: Vec<Vec<Option<ConnectionId>>>,
+}
+
+impl Proxies {
+    /// What routing calls it.
+    fn outside(id: ConnectionId) -> ConnectionId {
+        ConnectionId { index: id.index | ELSEWHERE, ..id }
+    }
+
+    fn inside(id: ConnectionId) -> ConnectionId {
+        ConnectionId { index: id.index & !ELSEWHERE, ..id }
+    }
+
+    /// A proxy of a connection that lives, or will live, on `home`. Gives what routing calls it.
+    pub fn open(&mut self, home: ShardId, connection: Option<ConnectionId>, number: u64) -> ConnectionId {
+        let (links, sessions) = (BTreeMap::new(), BTreeMap::new());
+        let id = self.all.insert(Proxy { home, connection, waiting: Vec::new(), number, links, sessions });
+        if let Some(connection) = connection {
+            self.know(home, connection, id);
+        }
+        Proxies::outside(id)
+    }
+
+    /// Where a connection is in `known`: first the router's own, then by index.
+    fn place(connection: ConnectionId) -> usize {
+        connection.index.wrapping_add(1) as usize
+    }
+
+    fn know(&mut self, home: ShardId, connection: ConnectionId, id: ConnectionId) {
+        let (home, index) = (usize::from(home.0), Proxies::place(connection));
+        if self.known.len() <= home {
+            self.known.resize_with(home + 1, Vec::new);
+        }
+        let known = &mut self.known[home];
+        if known.len() <= index {
+            known.resize(index + 1, None);
+        }
+        known[index] = Some(id);
+    }
+
+    /// What routing calls the proxy of a connection.
+    fn of(&self, home: ShardId, connection: ConnectionId) -> Option<ConnectionId> {
+        let id = (*self.known.get(usize::from(home.0))?.get(Proxies::place(connection))?)?;
+        let proxy = self.all.get(id).filter(|proxy| proxy.connection == Some(connection))?;
+        (proxy.home == home).then(|| Proxies::outside(id))
+    }
+
+    pub fn get(&self, id: ConnectionId) -> Option<&Proxy> {
+        self.all.get(Proxies::inside(id)).filter(|_| id.index & ELSEWHERE != 0)
+    }
+
+    pub fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Proxy> {
+        self.all.get_mut(Proxies::inside(id)).filter(|_| id.index & ELSEWHERE != 0)
+    }
+
+    pub fn close(&mut self, id: ConnectionId) -> Option<Proxy> {
+        let proxy = self.all.remove(Proxies::inside(id))?;
+        if let Some(connection) = proxy.connection {
+            if let Some(known) = self.known.get_mut(usize::from(proxy.home.0)) {
+                known[Proxies::place(connection)] = None;
+            }
+        }
+        Some(proxy)
+    }
+
+    fn link(&self, home: ShardId, port: Port) -> Option<LinkId> {
+        Some(self.get(self.of(home, port.connection)?)?.links.get(&port.link)?.link)
+    }
+}
+
+impl Proxy {
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub fn add_link(&mut self, handle: LinkHandle, link: ProxyLink) {
+        self.links.insert(handle, link);
+    }
+
+    /// A link's name; None: a relay, or over.
+    pub fn link_name(&self, handle: LinkHandle) -> Option<&str> {
+        let link = self.links.get(&handle).filter(|link| link.relay == Relay::No)?;
+        Some(&link.name)
+    }
+
+    /// Notes an output to this proxy's home, where that is known.
+    fn tell(&mut self, output: Output, outbox: &mut Outbox) {
+        let Some(connection) = self.connection else { return self.waiting.push(output) };
+        let empty = Payload::new();
+        let (link, decided, payload) = match output {
+            Output::PayloadReleased { session, bytes, .. } => {
+                return outbox.push(self.home, Note::PayloadReleased { connection, session, bytes });
+            }
+            Output::Send { port, delivery, message_format, settled, complete, payload } => {
+                let bytes = payload.len() as u32;
+                (port.link, Decided::Send { delivery, message_format, settled, complete, bytes }, payload)
+            }
+            Output::SendMore { port, delivery, complete, payload } => {
+                let bytes = payload.len() as u32;
+                (port.link, Decided::SendMore { delivery, complete, bytes }, payload)
+            }
+            Output::SendAbort { port, delivery } => (port.link, Decided::SendAbort { delivery }, empty),
+            Output::Credit { port, add, drain } => {
+                match self.links.get_mut(&port.link) {
+                    Some(link) if link.relay == Relay::New => {
+                        link.relay = Relay::Granted;
+                        return;
+                    }
+                    _ => {}
+                }
+                (port.link, Decided::Grant { add, drain }, empty)
+            }
+            Output::DisposeIncoming { port, wire, state, settled } => {
+                (port.link, Decided::DisposeIncoming { wire, state, settled }, empty)
+            }
+            Output::DisposeOutgoing { port, wire, state, settled } => {
+                (port.link, Decided::DisposeOutgoing { wire, state, settled }, empty)
+            }
+            Output::Drained { port } => {
+                let round = self.links.get(&port.link).map_or(0, |link| link.round);
+                (port.link, Decided::Drained { round }, empty)
+            }
+            Output::Detach { port, fault } => (port.link, Decided::Detach(Box::new(fault)), empty),
+        };
+        outbox.push_with(self.home, Note::decided(connection, link, decided), "", &payload);
+    }
+}
+
+/// Whether a state only says how far a delivery is.
+fn is_passing(kind: StateKind) -> bool {
+    matches!(kind, StateKind::Received | StateKind::Other)
+}
+
+/// What routing decides for a proxy.
+impl Dispatch {
+    /// An output that is for no connection of this shard.
+    #[inline(never)]
+    pub(super) fn tell(&mut self, output: Output) {
+        if output.connection() == ConnectionId::ROUTER {
+            return match output {
+                Output::Credit { port, add, drain } => self.own_credit(port, add, drain),
+                Output::Send { port, delivery, complete, payload, .. } => {
+                    self.request_sent(port, delivery, complete, &payload);
+                }
+                Output::SendMore { port, delivery, complete, payload } => {
+                    self.request_more(port, delivery, complete, &payload);
+                }
+                Output::SendAbort { port, delivery } => self.request_aborted(port, delivery),
+                _ => {}
+            };
+        }
+        // Else it is for a connection that is over.
+        let Some(proxy) = self.proxies.get_mut(output.connection()) else { return };
+        match &output {
+            Output::Send { port, complete, payload, .. } => {
+                let Some(link) = proxy.links.get_mut(&port.link) else { return };
+                link.sent = link.sent.wrapping_add(1);
+                let session = link.session;
+                let waiting = proxy.sessions.entry(session).or_default();
+                if *complete {
+                    waiting.bytes += cost_bytes(payload.len());
+                    if waiting.bytes >= WAITING_BYTES_MAX {
+                        waiting.blocked = true;
+                        self.router.session_blocked(port.connection, session);
+                    }
+                }
+            }
+            Output::SendMore { port, .. } | Output::SendAbort { port, .. } => {
+                let Some(link) = proxy.links.get(&port.link) else { return };
+                self.router.link_busy(link.link);
+            }
+            // Only says how far a delivery is: where much waits already, what follows makes up for it.
+            Output::DisposeIncoming { settled: false, state, .. }
+            | Output::DisposeOutgoing { settled: false, state, .. }
+                if state.as_ref().is_none_or(|state| is_passing(state.kind)) && self.outbox.is_crowded(proxy.home) =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        proxy.tell(output, &mut self.outbox);
+    }
+}
+
+/// What homes tell.
+impl Dispatch {
+    /// A connection that moved is there.
+    pub(super) fn proxy_arrived(&mut self, home: ShardId, proxy: ConnectionId, connection: ConnectionId) {
+        let Some(state) = self.proxies.get_mut(proxy) else { return };
+        state.connection = Some(connection);
+        for output in std::mem::take(&mut state.waiting) {
+            state.tell(output, &mut self.outbox);
+        }
+        self.proxies.know(home, connection, Proxies::inside(proxy));
+    }
+
+    pub(super) fn happened(&mut self, home: ShardId, port: Port, what: Happened, payload: Cargo, now: Time) {
+        if let Happened::Attached(attaching) = what {
+            return self.attach_for(home, port, &attaching, now);
+        }
+        let Some(link) = self.proxies.link(home, port) else { return };
+        match what {
+            Happened::Attached(_) => {}
+            Happened::Ended { closed } => {
+                let proxy = self.proxies.of(home, port.connection).and_then(|id| self.proxies.get_mut(id));
+                if let Some(proxy) = proxy {
+                    proxy.links.remove(&port.link);
+                    if proxy.links.is_empty() && port.connection == ConnectionId::ROUTER {
+                        self.link_gone(link, closed, now);
+                        return self.connection_over_there(home, port.connection, now);
+                    }
+                }
+                self.link_gone(link, closed, now);
+                self.apply_outputs();
+            }
+            Happened::Delivery { wire, message_format, settled, complete, .. } => {
+                let to = payload.to.as_deref();
+                let arrival = Arrival { wire, message_format, settled, complete, payload: payload.payload, to };
+                self.router.delivery(link, arrival, now);
+            }
+            Happened::DeliveryMore { wire, complete, settled, .. } => match self.router.arrived_as(link, wire) {
+                Some(delivery) => self.router.delivery_more(delivery, payload.payload, complete, settled, now),
+                None => {
+                    let (connection, session, bytes) = (port.connection, wire.session, payload.payload.len());
+                    self.outbox.push(home, Note::PayloadReleased { connection, session, bytes });
+                }
+            },
+            Happened::DeliveryAborted { wire } => {
+                if let Some(delivery) = self.router.arrived_as(link, wire) {
+                    self.router.delivery_aborted(delivery, now);
+                }
+            }
+            Happened::SenderDisposition { wire, state, settled } => {
+                if let Some(delivery) = self.router.arrived_as(link, wire) {
+                    self.router.sender_disposition(delivery, state, settled, now);
+                }
+            }
+            Happened::SenderDrained { returned } => self.router.sender_drained(link, returned, now),
+            Happened::Credit { delivery_count, seen, limit, drain, round } => {
+                let proxy = self.proxies.of(home, port.connection).and_then(|id| self.proxies.get_mut(id));
+                let Some(own) = proxy.and_then(|proxy| proxy.links.get_mut(&port.link)) else { return };
+                own.round = round;
+                // Those that are on their way there are assigned as well.
+                let assigned = delivery_count.wrapping_add(own.sent.wrapping_sub(seen));
+                self.router.credit(link, assigned, limit, drain, now);
+            }
+        }
+    }
+
+    fn attach_for(&mut self, home: ShardId, port: Port, attaching: &Attaching, now: Time) {
+        self.apply_outputs();
+        let id = match self.proxies.of(home, port.connection) {
+            Some(id) => id,
+            None => {
+                let id = self.proxies.open(home, Some(port.connection), attaching.number);
+                self.router.connection_opened(id, attaching.link_capacity);
+                id
+            }
+        };
+        let answer = self.router.attach(
+            Attach {
+                port: Port { connection: id, link: port.link },
+                session: attaching.session,
+                direction: attaching.direction,
+                terminus: &attaching.terminus,
+                name: &attaching.name,
+                sender_settle_mode: attaching.sender_settle_mode,
+                receiver_settle_mode: attaching.receiver_settle_mode,
+            },
+            now,
+        );
+        let answer = answer.map(|attached| {
+            let link = ProxyLink::new(attached.link, attaching.session, &attaching.name, attaching.is_anonymous());
+            if let Some(proxy) = self.proxies.get_mut(id) {
+                proxy.links.insert(port.link, link);
+            }
+            Accepted {
+                link: attached.link,
+                sender_settle_mode: attached.sender_settle_mode,
+                receiver_settle_mode: attached.receiver_settle_mode,
+            }
+        });
+        if !attaching.is_anonymous() {
+            let decided = Decided::Attached(Box::new(answer));
+            self.outbox.push(home, Note::decided(port.connection, port.link, decided));
+        }
+        // A relay's first grant comes before what is sent on it.
+        self.apply_outputs();
+    }
+
+    /// A session of another shard's has sent so much of what waited for it.
+    pub(super) fn session_sent(
+        &mut self,
+        home: ShardId,
+        connection: ConnectionId,
+        session: SessionNumber,
+        bytes: usize,
+        now: Time,
+    ) {
+        let Some(id) = self.proxies.of(home, connection) else { return };
+        let Some(proxy) = self.proxies.get_mut(id) else { return };
+        let Some(waiting) = proxy.sessions.get_mut(&session) else { return };
+        waiting.bytes = waiting.bytes.saturating_sub(bytes);
+        if waiting.blocked && waiting.bytes < WAITING_BYTES_MAX / 2 {
+            waiting.blocked = false;
+            self.router.session_writable(id, session, now);
+        }
+    }
+
+    pub(super) fn session_full_there(
+        &mut self,
+        home: ShardId,
+        connection: ConnectionId,
+        session: SessionNumber,
+        now: Time,
+    ) {
+        if let Some(id) = self.proxies.of(home, connection) {
+            self.router.session_full(id, session, true, now);
+        }
+    }
+
+    /// A connection of another shard's is over, and so are its links here.
+    pub(super) fn connection_over_there(&mut self, home: ShardId, connection: ConnectionId, now: Time) {
+        self.apply_outputs();
+        let Some(id) = self.proxies.of(home, connection) else { return };
+        let Some(proxy) = self.proxies.close(id) else { return };
+        self.router.connection_closed(id, now);
+        for link in proxy.links.values() {
+            self.own_link_gone(link.link, now);
+        }
+        self.apply_outputs();
+    }
+}
+
+/// What a note brings along.
+#[derive(Default)]
+pub(super) struct Cargo {
+    pub to: Option<String>,
+    pub payload: Payload,
+}
+
+/// An anonymous sender's, of whose messages some go to another shard.
+/// The terminus of its link there.
+pub(super) const RELAY: Terminus = Terminus::Absent;
+
+impl Attaching {
+    fn is_anonymous(&self) -> bool {
+        self.terminus == RELAY
+    }
+}

@@ -1,0 +1,599 @@
+//! Several shards' dispatch side by side, with lanes that are as quick or as stuck as a test wants: links elsewhere,
+//! connections that move, and what crosses.
+
+mod support;
+
+use ringway::dispatch::Dispatch;
+use ringway::engine::Settings;
+use ringway::ids::{ConnectionId, ShardId};
+use ringway::mesh::{owner, Parcel};
+use ringway::payload::Range;
+use ringway::routing::{AddressAttributes, AddressMatch, AddressRule, AddressRules, RouterSettings, Treatment};
+use ringway::time::Time;
+use ringway::wire::performative::{Attach, Flow, Performative, Role};
+use ringway::wire::terminus::Source;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use support::client::{source, target, wide_open, Client};
+
+struct Connection {
+    client: Client,
+    shard: usize,
+    id: ConnectionId,
+}
+
+struct Mesh {
+    shards: Vec<Dispatch>,
+    next_index: Vec<u32>,
+    lanes: VecDeque<(usize, usize, Parcel)>,
+    /// Parcels that all lanes together take.
+    room: usize,
+    settings: Arc<Settings>,
+    connections: Vec<Connection>,
+    now: Time,
+}
+
+impl Mesh {
+    fn new(shards: u16) -> Mesh {
+        let multicast = AddressAttributes { treatment: Some(Treatment::Multicast), ..AddressAttributes::default() };
+        let rule = AddressRule { matches: AddressMatch::Prefix("multicast".to_owned()), attributes: multicast };
+        let rules = AddressRules::new(vec![rule]).unwrap();
+        let router = RouterSettings { rules, ..RouterSettings::default() };
+        let dispatch = |shard| Dispatch::new(router.clone(), ShardId(shard), shards, false, Time::ZERO);
+        Mesh {
+            shards: (0..shards).map(dispatch).collect(),
+            next_index: vec![0; usize::from(shards)],
+            lanes: VecDeque::new(),
+            room: usize::MAX,
+            settings: Arc::new(Settings::default()),
+            connections: Vec::new(),
+            now: Time::ZERO,
+        }
+    }
+
+    fn stay(mut self) -> Mesh {
+        self.shards.iter_mut().for_each(|shard| shard.set_moves(false));
+        self
+    }
+
+    fn new_id(&mut self, shard: usize) -> ConnectionId {
+        self.next_index[shard] += 1;
+        ConnectionId { index: self.next_index[shard] - 1, generation: 0 }
+    }
+
+    /// A connection that a shard accepted.
+    fn accept(&mut self, shard: usize) -> usize {
+        let id = self.new_id(shard);
+        self.shards[shard].accepted(id, &self.settings, 250, self.now);
+        self.connections.push(Connection { client: Client::default(), shard, id });
+        self.connections.len() - 1
+    }
+
+    /// The same with a session begun.
+    fn connect(&mut self, shard: usize) -> usize {
+        let index = self.accept(shard);
+        self.client(index).header_and_open();
+        self.client(index).begin(0);
+        self.pump();
+        self.client(index).frames();
+        index
+    }
+
+    fn client(&mut self, index: usize) -> &mut Client {
+        &mut self.connections[index].client
+    }
+
+    /// What a client wrote arrives, in reads of so many bytes.
+    fn read(&mut self, read_bytes: usize) {
+        for connection in &mut self.connections {
+            let dispatch = &mut self.shards[connection.shard];
+            if connection.client.has_output() && dispatch.wants_input(connection.id) {
+                for read in connection.client.take_output().chunks(read_bytes) {
+                    dispatch.received(connection.id, Range::copied(read), self.now);
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, shard: usize) {
+        let dispatch = &mut self.shards[shard];
+        loop {
+            let mut touched = Vec::new();
+            dispatch.run(self.now, &mut touched);
+            if touched.is_empty() {
+                break;
+            }
+            for id in touched {
+                if let Some(transmit) = dispatch.poll_transmit(id) {
+                    let found = self.connections.iter_mut().find(|c| (c.shard, c.id) == (shard, id));
+                    found.expect("a connection").client.feed(&transmit.to_vec());
+                    dispatch.transmitted(transmit);
+                }
+            }
+        }
+        let (lanes, room) = (&mut self.lanes, self.room);
+        dispatch.flush_parcels(|to, parcel| match lanes.len() < room {
+            true => {
+                lanes.push_back((shard, usize::from(to.0), parcel));
+                Ok(())
+            }
+            false => Err(parcel),
+        });
+    }
+
+    fn move_on(&mut self) {
+        for shard in 0..self.shards.len() {
+            while let Some((id, to)) = self.shards[shard].poll_move() {
+                let moved = self.shards[shard].take(id, self.now).expect("it is to move");
+                let to = usize::from(to.0);
+                let new = self.new_id(to);
+                let connection = self.connections.iter_mut().find(|c| (c.shard, c.id) == (shard, id)).unwrap();
+                (connection.shard, connection.id) = (to, new);
+                self.shards[to].adopt(new, moved, self.now);
+            }
+        }
+    }
+
+    /// All that follows, with reads of so many bytes.
+    fn pump_by(&mut self, read_bytes: usize) {
+        for _ in 0..40 {
+            self.now = self.now + Duration::from_micros(10);
+            self.read(read_bytes);
+            for shard in 0..self.shards.len() {
+                self.turn(shard);
+            }
+            self.move_on();
+            if self.room > 0 {
+                for (from, to, parcel) in std::mem::take(&mut self.lanes) {
+                    self.shards[to].handle_parcel(ShardId(from as u16), parcel, self.now);
+                }
+            }
+        }
+    }
+
+    fn pump(&mut self) {
+        self.pump_by(64 * 1024);
+    }
+
+    /// As time goes on.
+    fn sleep(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.pump();
+    }
+
+    fn notes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.notes().0).sum()
+    }
+
+    /// Everybody goes, and nothing is left.
+    fn end(mut self) {
+        for index in 0..self.connections.len() {
+            self.client(index).close();
+        }
+        self.sleep(Duration::from_secs(1));
+        for connection in &self.connections {
+            self.shards[connection.shard].closed(connection.id, self.now);
+        }
+        self.pump();
+        for shard in &self.shards {
+            shard.router().check_empty().unwrap();
+        }
+    }
+}
+
+/// The first of `name.0`, `name.1`, … that a shard owns.
+fn owned_by(shard: usize, shards: u16, name: &str) -> String {
+    let named = (0..).map(|number| format!("{name}.{number}"));
+    named.into_iter().find(|name| usize::from(owner(name, shards).0) == shard).unwrap()
+}
+
+fn message(number: u64) -> Vec<u8> {
+    let mut bytes = b"\x00\x53\x75\xa0\x08".to_vec();
+    bytes.extend(number.to_be_bytes());
+    bytes
+}
+
+/// With its address in the properties.
+fn message_to(address: &str, number: u64) -> Vec<u8> {
+    let len = address.len() as u8;
+    let mut bytes = vec![0x00, 0x53, 0x73, 0xc0, len + 5, 3, 0x40, 0x40, 0xa1, len];
+    bytes.extend(address.as_bytes());
+    bytes.extend(message(number));
+    bytes
+}
+
+/// What transfers brought, by handle.
+fn received(client: &mut Client) -> Vec<(u32, u64)> {
+    let number = |payload: &[u8]| u64::from_be_bytes(payload[payload.len() - 8..].try_into().unwrap());
+    let frames = client.frames();
+    let transfers = frames.iter().filter_map(|frame| match frame.performative() {
+        Performative::Transfer(transfer) => Some((transfer.handle, number(frame.payload()))),
+        _ => None,
+    });
+    transfers.collect()
+}
+
+fn granted(client: &mut Client) -> u32 {
+    let frames = client.frames();
+    let credit = frames.iter().rev().find_map(|frame| match frame.performative() {
+        Performative::Flow(Flow { handle: Some(_), link_credit, .. }) => link_credit,
+        _ => None,
+    });
+    credit.unwrap_or(0)
+}
+
+/// Deliveries that were accepted.
+fn accepted(client: &mut Client) -> u32 {
+    let frames = client.frames();
+    let count = frames.iter().map(|frame| match frame.performative() {
+        Performative::Disposition(said) if said.role.is_receiver() && said.settled => {
+            assert_eq!(said.state, Some(&ringway::wire::state::ACCEPTED[..]));
+            said.last.unwrap_or(said.first) - said.first + 1
+        }
+        _ => 0,
+    });
+    count.sum()
+}
+
+fn attach_anonymous(client: &mut Client, handle: u32) {
+    let (source, target) = (source(None), target(None));
+    let attach = Attach { name: "anonymous", handle, role: Role::Sender, ..Attach::default() };
+    client
+        .attach(0, Attach { source: Some(&source), target: Some(&target), initial_delivery_count: Some(0), ..attach });
+}
+
+fn attach_dynamic(client: &mut Client, handle: u32) {
+    let mut dynamic = Vec::new();
+    Source { dynamic: true, ..Source::default() }.encode(&mut dynamic);
+    let attach = Attach { name: "dynamic", handle, role: Role::Receiver, ..Attach::default() };
+    client.attach(0, Attach { source: Some(&dynamic), target: Some(&target(None)), ..attach });
+}
+
+/// A connection lives where its address is, whoever accepted it, and then nothing crosses.
+#[test]
+fn one_address_is_one_shard() {
+    let mut mesh = Mesh::new(4);
+    let address = owned_by(2, 4, "queue");
+    let (producer, consumer) = (mesh.connect(0), mesh.connect(3));
+    mesh.client(producer).attach_sender(0, 0, "s", &address);
+    mesh.client(consumer).attach_receiver(0, 0, "r", &address);
+    mesh.client(consumer).credit(0, 0, 0, 1000);
+    mesh.pump();
+    assert_eq!([producer, consumer].map(|index| mesh.connections[index].shard), [2, 2]);
+    let notes = mesh.notes();
+    let (mut sent, mut got) = (0, 0);
+    while got < 2000 {
+        for _ in 0..8 {
+            mesh.client(producer).send(0, 0, sent, &message(u64::from(sent)));
+            sent += 1;
+        }
+        mesh.pump();
+        for (_, number) in received(mesh.client(consumer)) {
+            assert_eq!(number, got);
+            mesh.client(consumer).accept(0, got as u32, None);
+            got += 1;
+        }
+        mesh.client(consumer).credit(0, 0, got as u32, 1000);
+        mesh.pump();
+    }
+    assert_eq!(accepted(mesh.client(producer)), 2000);
+    assert_eq!(mesh.notes(), notes);
+    mesh.end();
+}
+
+/// All that a client says before it has heard anything, and it is moved in the middle: wherever the read ends that brings
+/// the attach which decides, it hears what it would on one shard.
+#[test]
+fn a_client_that_pipelines_everything_moves_at_any_byte() {
+    let script = |address: &str| {
+        let mut client = Client::default();
+        client.header_and_open();
+        client.begin(0);
+        attach_anonymous(&mut client, 2);
+        client.attach_receiver(0, 0, "r", address);
+        client.credit(0, 0, 0, 10);
+        client.attach_sender(0, 1, "s", address);
+        client.flow(0, Flow { echo: true, ..wide_open(0, 0) });
+        client.take_output()
+    };
+    let (address, elsewhere) = (owned_by(1, 3, "queue"), owned_by(2, 3, "queue"));
+    let run = |shards: u16, cut: usize| {
+        let mut mesh = Mesh::new(shards);
+        let index = mesh.accept(0);
+        let bytes = script(&address);
+        for part in [&bytes[..cut], &bytes[cut..]] {
+            mesh.client(index).raw(part);
+            mesh.read(64 * 1024);
+            for shard in 0..mesh.shards.len() {
+                mesh.turn(shard);
+            }
+            if part.len() == cut && cut % 2 == 0 {
+                mesh.move_on();
+            }
+        }
+        mesh.pump();
+        // It has credit on its own address, and for others.
+        mesh.client(index).send(0, 1, 0, &message(7));
+        mesh.client(index).send(0, 2, 1, &message_to(&address, 8));
+        mesh.client(index).send(0, 2, 2, &message_to(&elsewhere, 9));
+        mesh.pump();
+        mesh.client(index).accept(0, 0, Some(1));
+        mesh.pump();
+        let mut heard: Vec<String> = mesh.client(index).briefs();
+        // Flows are told when they are, the rest in order.
+        heard.retain(|frame| frame != "flow");
+        assert_eq!(mesh.connections[index].shard, usize::from(shards > 1));
+        mesh.end();
+        heard
+    };
+    let length = script(&address).len();
+    let alone = run(1, length);
+    assert!(alone.iter().filter(|frame| *frame == "transfer").count() == 2, "{alone:?}");
+    for cut in 0..=length {
+        assert_eq!(run(3, cut), alone, "at {cut}");
+    }
+}
+
+/// One connection, links to addresses of all shards, both ways.
+#[test]
+fn links_to_sixteen_addresses() {
+    for shards in [2, 4] {
+        let mut mesh = Mesh::new(shards);
+        let (producer, consumer) = (mesh.connect(0), mesh.connect(1));
+        let addresses: Vec<String> = (0..16).map(|number| format!("queue.{number}")).collect();
+        for (handle, address) in addresses.iter().enumerate() {
+            let (handle, name) = (handle as u32, format!("link.{handle}"));
+            mesh.client(producer).attach_sender(0, handle, &name, address);
+            mesh.client(consumer).attach_receiver(0, handle, &name, address);
+            mesh.client(consumer).credit(0, handle, 0, 100);
+        }
+        mesh.pump();
+        mesh.client(producer).frames();
+        let (mut delivery_id, mut got) = (0, vec![Vec::new(); 16]);
+        for round in 0..50 {
+            for handle in 0..16 {
+                mesh.client(producer).send(0, handle, delivery_id, &message(round));
+                delivery_id += 1;
+            }
+            mesh.pump();
+            for (handle, number) in received(mesh.client(consumer)) {
+                got[handle as usize].push(number);
+            }
+            mesh.client(consumer).accept(0, 0, Some(delivery_id));
+            mesh.pump();
+        }
+        assert_eq!(accepted(mesh.client(producer)), 50 * 16);
+        for (handle, numbers) in got.iter().enumerate() {
+            assert_eq!(*numbers, (0..50).collect::<Vec<_>>(), "link {handle} of {shards} shards");
+        }
+        mesh.end();
+    }
+}
+
+/// An anonymous sender to a thousand addresses; its credit comes back whole.
+#[test]
+fn an_anonymous_sender_to_a_thousand_addresses() {
+    let mut mesh = Mesh::new(4);
+    let consumers: Vec<usize> = (0..4).map(|shard| mesh.connect(shard)).collect();
+    for number in 0..1000 {
+        let consumer = consumers[number % 4];
+        let (handle, name) = ((number / 4) as u32, format!("link.{number}"));
+        mesh.client(consumer).attach_receiver(0, handle, &name, &format!("queue.{number}"));
+        mesh.client(consumer).credit(0, handle, 0, 10);
+    }
+    mesh.pump();
+    consumers.iter().for_each(|consumer| drop(mesh.client(*consumer).frames()));
+    let producer = mesh.connect(0);
+    attach_anonymous(mesh.client(producer), 0);
+    mesh.pump();
+    assert_eq!(granted(mesh.client(producer)), 250);
+    let (mut sent, mut outcomes, mut got) = (0u64, 0, vec![0; 4]);
+    for _ in 0..20 {
+        for _ in 0..200 {
+            let to = format!("queue.{}", sent % 1000);
+            mesh.client(producer).send(0, 0, sent as u32, &message_to(&to, sent));
+            sent += 1;
+        }
+        mesh.pump();
+        for (place, consumer) in consumers.iter().enumerate() {
+            got[place] += received(mesh.client(*consumer)).len() as u32;
+            mesh.client(*consumer).accept(0, 0, Some(got[place]));
+        }
+        mesh.pump();
+        outcomes += accepted(mesh.client(producer));
+    }
+    assert_eq!((outcomes, got.iter().sum::<u32>()), (4000, 4000));
+    // To nobody: each comes back.
+    for _ in 0..250 {
+        mesh.client(producer).send(0, 0, sent as u32, &message_to(&format!("nobody.{sent}"), sent));
+        sent += 1;
+    }
+    mesh.pump();
+    assert_eq!(granted(mesh.client(producer)), 250);
+    mesh.end();
+}
+
+/// A message that waits on another shard holds its part of an anonymous sender's credit.
+#[test]
+fn an_anonymous_senders_credit_is_held_by_what_waits_elsewhere() {
+    let mut mesh = Mesh::new(2);
+    let address = owned_by(1, 2, "queue");
+    let (consumer, producer) = (mesh.connect(1), mesh.connect(0));
+    mesh.client(consumer).attach_receiver(0, 0, "r", &address);
+    attach_anonymous(mesh.client(producer), 0);
+    mesh.pump();
+    assert_eq!(granted(mesh.client(producer)), 250);
+    for number in 0..250 {
+        mesh.client(producer).send(0, 0, number, &message_to(&address, u64::from(number)));
+    }
+    mesh.pump();
+    assert_eq!(granted(mesh.client(producer)), 0);
+    mesh.client(consumer).credit(0, 0, 0, 100);
+    mesh.pump();
+    assert_eq!(granted(mesh.client(producer)), 100);
+    assert_eq!(received(mesh.client(consumer)).len(), 100);
+    mesh.end();
+}
+
+#[test]
+fn multicast_reaches_every_shard_and_has_one_outcome() {
+    let mut mesh = Mesh::new(4).stay();
+    let consumers: Vec<usize> = (0..4).map(|shard| mesh.connect(shard)).collect();
+    for consumer in &consumers {
+        mesh.client(*consumer).attach_receiver(0, 0, "r", "multicast/news");
+        mesh.client(*consumer).credit(0, 0, 0, 100);
+    }
+    let producer = mesh.connect(0);
+    mesh.client(producer).attach_sender(0, 0, "s", "multicast/news");
+    mesh.pump();
+    mesh.client(producer).frames();
+    for round in 0..5 {
+        let numbers = round * 4..round * 4 + 4;
+        for number in numbers.clone() {
+            mesh.client(producer).send(0, 0, number, &message(u64::from(number)));
+        }
+        mesh.pump();
+        for consumer in &consumers {
+            assert_eq!(accepted(mesh.client(producer)), 0);
+            let got: Vec<u32> = received(mesh.client(*consumer)).iter().map(|(_, number)| *number as u32).collect();
+            assert_eq!(got, numbers.clone().collect::<Vec<_>>());
+            mesh.client(*consumer).accept(0, 0, Some(19));
+            mesh.pump();
+        }
+        assert_eq!(accepted(mesh.client(producer)), 4);
+    }
+    mesh.end();
+}
+
+/// A dynamic receiver and an anonymous sender that a connection has when it moves work on.
+#[test]
+fn links_that_a_connection_has_when_it_moves_live_on() {
+    let mut mesh = Mesh::new(2);
+    let (address, other) = (owned_by(1, 2, "service"), owned_by(1, 2, "other"));
+    let client = mesh.connect(0);
+    attach_dynamic(mesh.client(client), 0);
+    attach_anonymous(mesh.client(client), 1);
+    mesh.client(client).credit(0, 0, 0, 10);
+    mesh.pump();
+    let frames = mesh.client(client).frames();
+    let reply_to = frames.iter().find_map(|frame| match frame.performative() {
+        Performative::Attach(Attach { source: Some(source), .. }) => {
+            Source::decode(source).unwrap().address.map(str::to_owned)
+        }
+        _ => None,
+    });
+    let reply_to = reply_to.expect("a dynamic address");
+    mesh.client(client).attach_sender(0, 2, "s", &address);
+    mesh.pump();
+    assert_eq!(mesh.connections[client].shard, 1);
+    // Who answers sends to the dynamic address from both shards.
+    for (count, shard) in [0, 1].into_iter().enumerate() {
+        let service = mesh.connect(shard);
+        attach_anonymous(mesh.client(service), 0);
+        mesh.pump();
+        mesh.client(service).send(0, 0, 0, &message_to(&reply_to, count as u64));
+        mesh.pump();
+        assert_eq!(received(mesh.client(client)), [(0, count as u64)]);
+        mesh.client(client).accept(0, count as u32, None);
+        mesh.pump();
+        assert_eq!(accepted(mesh.client(service)), 1);
+    }
+    // Its drain is answered, and its own sender reaches both shards.
+    mesh.client(client).flow(0, Flow { handle: Some(0), drain: true, ..wide_open(2, 8) });
+    mesh.pump();
+    mesh.sleep(Duration::from_millis(60));
+    let drained = mesh.client(client).frames().iter().any(|frame| match frame.performative() {
+        Performative::Flow(flow) => flow.handle == Some(0) && flow.drain && flow.link_credit == Some(0),
+        _ => false,
+    });
+    assert!(drained);
+    let consumer = mesh.connect(0);
+    mesh.client(consumer).attach_receiver(0, 0, "a", &other);
+    mesh.client(consumer).attach_receiver(0, 1, "b", &owned_by(0, 2, "other"));
+    for handle in [0, 1] {
+        mesh.client(consumer).credit(0, handle, 0, 10);
+    }
+    mesh.pump();
+    mesh.client(consumer).frames();
+    mesh.client(client).send(0, 1, 0, &message_to(&other, 1));
+    mesh.client(client).send(0, 1, 1, &message_to(&owned_by(0, 2, "other"), 2));
+    mesh.pump();
+    let mut got = received(mesh.client(consumer));
+    got.sort_unstable();
+    assert_eq!(got, [(0, 1), (1, 2)]);
+    mesh.end();
+}
+
+/// A consumer elsewhere that is gone: what it had was perhaps processed; what waited goes to the next.
+#[test]
+fn a_lost_connection_elsewhere_ends_its_deliveries() {
+    let mut mesh = Mesh::new(2).stay();
+    let address = owned_by(0, 2, "queue");
+    let (producer, consumer) = (mesh.connect(0), mesh.connect(1));
+    mesh.client(producer).attach_sender(0, 0, "s", &address);
+    mesh.client(consumer).attach_receiver(0, 0, "r", &address);
+    mesh.client(consumer).credit(0, 0, 0, 3);
+    mesh.pump();
+    mesh.client(producer).frames();
+    for number in 0..4 {
+        mesh.client(producer).send(0, 0, number, &message(u64::from(number)));
+    }
+    mesh.pump();
+    assert_eq!(received(mesh.client(consumer)).len(), 3);
+    let Connection { shard, id, .. } = mesh.connections[consumer];
+    mesh.shards[shard].end_of_stream(id, mesh.now);
+    mesh.shards[shard].closed(id, mesh.now);
+    mesh.connections.remove(consumer);
+    mesh.pump();
+    let frames = mesh.client(producer).frames();
+    let told: Vec<(u32, u32, Option<u8>)> = frames
+        .iter()
+        .filter_map(|frame| match frame.performative() {
+            Performative::Disposition(said) if said.settled => {
+                Some((said.first, said.last.unwrap_or(said.first), said.state.map(|state| state[2])))
+            }
+            _ => None,
+        })
+        .collect();
+    // Modified, then released.
+    assert_eq!(told, [(0, 2, Some(0x27)), (3, 3, Some(0x26))]);
+    mesh.end();
+}
+
+/// A peer that says much about a link elsewhere, while the lane is stuck: it rests, and nothing piles up.
+#[test]
+fn a_stuck_lane_makes_who_fills_it_rest() {
+    let mut mesh = Mesh::new(2).stay();
+    let (there, here) = (owned_by(1, 2, "queue"), owned_by(0, 2, "queue"));
+    let (noisy, calm) = (mesh.connect(0), mesh.connect(0));
+    mesh.client(noisy).attach_receiver(0, 0, "r", &there);
+    mesh.client(calm).attach_receiver(0, 0, "r", &here);
+    mesh.client(calm).attach_sender(0, 1, "s", &here);
+    mesh.client(calm).credit(0, 0, 0, 100);
+    mesh.pump();
+    mesh.client(calm).frames();
+    mesh.room = 0;
+    let before = mesh.notes();
+    for round in 0..200 {
+        for credit in 0..1000 {
+            mesh.client(noisy).credit(0, 0, 0, 1 + (round + credit) % 50);
+        }
+        mesh.pump();
+        if mesh.client(noisy).has_output() {
+            break;
+        }
+    }
+    assert!(mesh.notes() - before < 10_000, "{} notes", mesh.notes() - before);
+    assert!(mesh.client(noisy).has_output(), "it is read no more");
+    mesh.client(calm).send(0, 1, 0, &message(1));
+    mesh.pump();
+    assert_eq!(received(mesh.client(calm)), [(0, 1)]);
+    // The lane has room again, and it goes on.
+    mesh.room = usize::MAX;
+    for _ in 0..50 {
+        mesh.pump();
+    }
+    assert!(!mesh.client(noisy).has_output());
+    mesh.end();
+}
