@@ -29,7 +29,8 @@ pub(super) fn build(sections: &[Section], report: &mut Report) -> Config {
     if listeners.is_empty() && (of("listener").next().is_none() || !report.has_errors()) {
         report.warning(0, "no listener: nobody can connect");
     }
-    Config { router, listeners, addresses, logs, warnings: Vec::new(), unsupported: Vec::new() }
+    let entities = checked.iter().map(Checked::configured).collect();
+    Config { router, listeners, addresses, logs, warnings: Vec::new(), unsupported: Vec::new(), entities }
 }
 
 fn router(section: Option<&Checked>, report: &mut Report) -> RouterConfig {

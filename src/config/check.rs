@@ -3,6 +3,7 @@
 use super::problem::Report;
 use super::schema::{self, Attribute, Entity, Served};
 use super::section::Section;
+use super::types::Configured;
 use super::value::{self, Value};
 
 /// A section whose attributes are known and have values of their kinds.
@@ -127,6 +128,12 @@ impl Checked {
             None => self.entity.name.to_string(),
         };
         report.unserved(self.line, &what, unserved);
+    }
+
+    /// All that the file says, for whoever shows it.
+    pub fn configured(&self) -> Configured {
+        let values = self.values.iter().map(|given| (given.name, given.value.clone())).collect();
+        Configured { entity: self.entity.name, line: self.line, values }
     }
 
     /// What the file says, served or not.

@@ -15,6 +15,18 @@ pub struct Config {
     pub warnings: Vec<super::Problem>,
     /// What the file asks for and this version doesn't serve, where that is allowed: what it goes without.
     pub unsupported: Vec<super::Problem>,
+    /// All sections as they were written, served or not, in the order of the file: for management to show.
+    pub entities: Vec<Configured>,
+}
+
+/// A section's attributes as it gives them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configured {
+    /// The schema's name of the entity.
+    pub entity: &'static str,
+    pub line: usize,
+    /// By the schema's names.
+    pub values: Vec<(&'static str, super::Value)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

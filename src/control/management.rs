@@ -1,18 +1,25 @@
 //! Requests of management, from a shard's mailbox to its answer: each in a task of its own, so that none waits for another's
 //! rows.
 
+use super::change::Listeners;
+use super::http::Http;
 use super::report::Reporter;
 use super::shards::{Collected, Shards};
+use super::{settings, ControlError};
+use crate::config::Config;
 use crate::dispatch::{Answer, Request, Table};
 use crate::ids::{LinkId, ShardId};
 use crate::log::{Level, Module};
-use crate::management::{self, Agent, Envelope, Figures, Query, Received, Response, Snapshot, Status, Step, Writer};
+use crate::management::{
+    self, Agent, Envelope, Figures, LogLine, Query, Received, Response, RowRead, Snapshot, Status, Step, Writer,
+};
 use crate::payload::Owned;
+use crate::routing::AddressRules;
 use crate::shard::Order;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// How long rows are kept for a requester that reads them in parts, and for how many requesters.
 const KEPT: Duration = Duration::from_secs(10);
@@ -22,9 +29,13 @@ const KEPT_MAX: usize = 16;
 type Requester = (ShardId, LinkId);
 
 pub struct Management {
-    agent: RefCell<Agent>,
-    shards: Rc<Shards>,
-    reporter: Rc<RefCell<Reporter>>,
+    pub(super) agent: RefCell<Agent>,
+    pub(super) shards: Rc<Shards>,
+    pub(super) reporter: Rc<RefCell<Reporter>>,
+    pub(super) http: Rc<Http>,
+    pub(super) listeners: RefCell<Listeners>,
+    /// The rules that every shard has.
+    pub(super) rules: RefCell<AddressRules>,
     figures: Figures,
     started: Instant,
     /// What requesters that read in parts were shown first.
@@ -37,17 +48,36 @@ struct Kept {
     snapshot: Snapshot,
 }
 
-impl Management {
+/// What is known at the start.
+pub struct Known {
+    agent: Agent,
+    figures: Figures,
+    listeners: Listeners,
+    rules: AddressRules,
+}
+
+impl Known {
     /// `figures`: those that stay as they are.
-    pub fn new(
-        agent: Agent,
-        shards: Rc<Shards>,
-        reporter: Rc<RefCell<Reporter>>,
-        figures: Figures,
-        started: Instant,
-    ) -> Rc<Management> {
-        let kept = RefCell::default();
-        Rc::new(Management { agent: RefCell::new(agent), shards, reporter, figures, started, kept })
+    pub fn new(config: &Config, figures: Figures, listeners: Listeners) -> Result<Known, ControlError> {
+        let rules = settings::rules(config)?;
+        Ok(Known { agent: Agent::new(config, &figures), figures, listeners, rules })
+    }
+}
+
+impl Management {
+    pub fn new(known: Known, shards: Rc<Shards>, reporter: Rc<RefCell<Reporter>>, http: Rc<Http>) -> Rc<Management> {
+        let Known { agent, figures, listeners, rules } = known;
+        Rc::new(Management {
+            agent: RefCell::new(agent),
+            shards,
+            reporter,
+            http,
+            listeners: RefCell::new(listeners),
+            rules: RefCell::new(rules),
+            figures,
+            started: Instant::now(),
+            kept: RefCell::default(),
+        })
     }
 
     /// A shard brought a request.
@@ -60,7 +90,34 @@ impl Management {
         match step {
             Step::Answer(response) => response,
             Step::Query(query) => self.query(requester, query).await,
+            Step::Read(read) => self.read(&read).await,
+            Step::Change(change) => self.change(change).await,
+            Step::ChangeRow(change) => self.change_row(change).await,
+            Step::Log(limit) => self.log_lines(limit),
         }
+    }
+
+    async fn read(&self, read: &RowRead) -> Response {
+        let mut snapshot = self.snapshot(read.table.as_slice()).await;
+        match read.narrow(&mut snapshot) {
+            true => read.answer(&self.agent.borrow(), &snapshot),
+            false => read.not_found(),
+        }
+    }
+
+    /// The latest lines of the log.
+    fn log_lines(&self, limit: usize) -> Response {
+        let mut reporter = self.reporter.borrow_mut();
+        let recent = reporter.log().recent();
+        let skipped = recent.len().saturating_sub(limit);
+        management::log_lines(recent.skip(skipped).map(|entry| LogLine {
+            module: entry.module,
+            level: entry.level,
+            text: &entry.text,
+            file: entry.file,
+            line: entry.line,
+            at: entry.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64,
+        }))
     }
 
     async fn query(&self, requester: Requester, query: Query) -> Response {
@@ -110,7 +167,7 @@ impl Management {
     }
 
     /// Rows of these tables, and what control knows itself.
-    async fn snapshot(&self, tables: &[Table]) -> Snapshot {
+    pub(super) async fn snapshot(&self, tables: &[Table]) -> Snapshot {
         let mut snapshot = Snapshot { router: self.figures.clone(), ..Snapshot::default() };
         for table in tables {
             match self.shards.collect(*table).await {

@@ -14,6 +14,7 @@
 //! (sockets), `log` (writing it), `report` (what shards tell, in the words of the log), `shards` (asking them),
 //! `management` (answering requests), `http`.
 
+mod change;
 mod cores;
 mod http;
 mod listen;
@@ -30,12 +31,11 @@ pub use settings::check;
 
 use self::http::Http;
 use self::log::Log;
-use self::management::Management;
+use self::management::{Known, Management};
 use self::report::Reporter;
 use self::shards::Shards;
 use crate::config::Config;
 use crate::log::{Level, Module};
-use crate::management::{Agent, Figures};
 use crate::memory::Memory;
 use crate::routing::EdgeOutbox;
 use crate::shard::{self, Mailbox, Order, Report, Reports, ShardError, ShardHandle, ShardSettings};
@@ -127,6 +127,7 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
         trace: log.traces_frames(),
         moves: options.moves,
     };
+    let running = change::Listeners::new(config, &listeners, places.len() as u32, &router_id, &memory);
     let shards = shard::spawn(settings, listeners).map_err(ControlError::Shard)?;
     // Behind the shards: where io_uring is missing, their error says what to do.
     let runtime = match tokio_uring::Runtime::new(&tokio_uring::builder()) {
@@ -147,7 +148,8 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     );
     listening(&places);
     let figures = settings::figures(config, &router_id, shards.len());
-    runtime.block_on(serve(shards, http, Reporter::new(log, places), Agent::new(), figures))
+    let known = Known::new(config, figures, running)?;
+    runtime.block_on(serve(shards, http, Reporter::new(log, places), known))
 }
 
 /// Holds back the signals that the router acts on, until what handles them is there; threads that are started meanwhile
@@ -214,8 +216,7 @@ async fn serve(
     shards: Vec<ShardHandle>,
     http: Vec<http::Bound>,
     reporter: Reporter,
-    agent: Agent,
-    figures: Figures,
+    known: Known,
 ) -> Result<(), ControlError> {
     let mailboxes: Rc<[Arc<Mailbox>]> = shards.iter().map(|shard| shard.mailbox.clone()).collect();
     let Some(reports) = mailboxes.first().map(|mailbox| mailbox.reports().clone()) else { return Ok(()) };
@@ -226,7 +227,7 @@ async fn serve(
     for bound in http {
         pages.listen(bound).map_err(ControlError::Runtime)?;
     }
-    let management = Management::new(agent, asked.clone(), reporter.clone(), figures, Instant::now());
+    let management = Management::new(known, asked.clone(), reporter.clone(), pages);
     let ears = Ears { shards: asked, management, reporter: reporter.clone(), is_over: is_over.clone() };
     let reading = tokio_uring::spawn(hear(reports.clone(), mailboxes.clone(), ears));
     let threads = shards.into_iter().map(|shard| shard.thread).collect();

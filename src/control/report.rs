@@ -79,6 +79,14 @@ impl Reporter {
         self.log.write(module, level, text);
     }
 
+    /// A listener that was opened since the start.
+    pub fn listens(&mut self, number: u32, place: SocketAddr) {
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.places.resize(self.places.len().max(number as usize + 1), unknown);
+        self.places[number as usize] = place;
+        self.line(Module::Server, Level::Notice, format_args!("Listening on {place}"));
+    }
+
     pub fn log(&mut self) -> &mut Log {
         &mut self.log
     }

@@ -25,6 +25,15 @@ pub fn router_id(config: &Config) -> String {
     config.router.id.clone().unwrap_or_else(|| format!("Standalone_{:016x}", random()))
 }
 
+/// The machine's.
+fn host_name() -> String {
+    let mut bytes = [0u8; 256];
+    // SAFETY: so many writable bytes; the last one stays 0.
+    unsafe { libc::gethostname(bytes.as_mut_ptr().cast(), bytes.len() - 1) };
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
 fn random() -> u64 {
     let mut bytes = [0u8; 8];
     // SAFETY: eight writable bytes. So few can't be had short, and it fails only where the kernel has no such call.
@@ -36,6 +45,7 @@ fn random() -> u64 {
 pub fn figures(config: &Config, router_id: &str, shards: usize) -> Figures {
     Figures {
         id: router_id.to_owned(),
+        host_name: host_name(),
         mode: "standalone",
         version: env!("CARGO_PKG_VERSION"),
         metadata: config.router.metadata.clone(),
@@ -62,12 +72,15 @@ pub fn engine(listener: &ListenerConfig, router_id: &str, memory: &Arc<Memory>) 
     }
 }
 
-pub fn router(config: &Config, router_id: &str, memory: &Arc<Memory>) -> Result<RouterSettings, ControlError> {
-    let rules = config.addresses.iter().map(rule).collect();
-    let rules = AddressRules::new(rules).map_err(|error| {
+pub fn rules(config: &Config) -> Result<AddressRules, ControlError> {
+    AddressRules::new(config.addresses.iter().map(rule).collect()).map_err(|error| {
         let line = config.addresses.get(error.rule).map_or(0, |address| address.line);
         ControlError::Configuration(line, format!("address: {error}"))
-    })?;
+    })
+}
+
+pub fn router(config: &Config, router_id: &str, memory: &Arc<Memory>) -> Result<RouterSettings, ControlError> {
+    let rules = rules(config)?;
     let flow = &config.router.flow;
     Ok(RouterSettings {
         router_id: router_id.to_string(),
@@ -82,7 +95,7 @@ pub fn router(config: &Config, router_id: &str, memory: &Arc<Memory>) -> Result<
     })
 }
 
-fn rule(address: &config::AddressConfig) -> AddressRule {
+pub fn rule(address: &config::AddressConfig) -> AddressRule {
     let marks = |marks: config::AlertMarks| Marks { up: marks.up, down: marks.down };
     AddressRule {
         matches: match &address.matches {

@@ -5,7 +5,7 @@
 
 use crate::dispatch::{ConnectionRow, LinkRow, Page, RouterRow, Rows, Table};
 use crate::routing::AddressRow;
-use crate::shard::{Mailbox, Order, PAGES_MAX};
+use crate::shard::{Change, Mailbox, Order, PAGES_MAX};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -43,6 +43,7 @@ pub struct Shards {
     lines: Vec<Line>,
     /// Who waits for changes, by their tickets.
     changes: RefCell<HashMap<u64, oneshot::Sender<bool>>>,
+    next_ticket: Cell<u64>,
     /// A table each.
     collectors: [Collector; TABLES],
 }
@@ -53,7 +54,12 @@ impl Shards {
     pub fn new(mailboxes: impl IntoIterator<Item = Arc<Mailbox>>) -> Rc<Shards> {
         let line = |mailbox| Line { mailbox, pages: RefCell::default(), pages_free: Semaphore::new(PAGES_MAX) };
         let lines = mailboxes.into_iter().map(line).collect();
-        Rc::new(Shards { lines, changes: RefCell::default(), collectors: Default::default() })
+        Rc::new(Shards {
+            lines,
+            changes: RefCell::default(),
+            next_ticket: Cell::new(0),
+            collectors: Default::default(),
+        })
     }
 
     pub fn len(&self) -> usize {
@@ -87,6 +93,13 @@ impl Shards {
         }
     }
 
+    /// Gives all shards the same order.
+    pub async fn order_all(&self, order: impl Fn() -> Order) {
+        for shard in 0..self.len() {
+            self.order(shard, order()).await;
+        }
+    }
+
     async fn page(&self, shard: usize, table: Table, from: u32) -> Option<Page> {
         let line = self.lines.get(shard)?;
         let free = line.pages_free.acquire().await.ok()?;
@@ -101,6 +114,24 @@ impl Shards {
         let page = receiver.await.ok();
         drop(free);
         page
+    }
+
+    /// Has a shard make a change; whether it could.
+    pub async fn change(&self, shard: usize, change: Change) -> bool {
+        let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
+        let (sender, receiver) = oneshot::channel();
+        self.changes.borrow_mut().insert(ticket, sender);
+        self.order(shard, Order::Change { ticket, change }).await;
+        receiver.await.unwrap_or(false)
+    }
+
+    /// Has every shard make a change; whether any could.
+    pub async fn change_all(&self, change: impl Fn() -> Change) -> bool {
+        let mut any = false;
+        for shard in 0..self.len() {
+            any |= self.change(shard, change()).await;
+        }
+        any
     }
 
     /// All rows of a table as they are now or a little later: who asks while rows are being collected gets the next lot,

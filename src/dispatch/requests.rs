@@ -160,4 +160,11 @@ impl Dispatch {
         }
         true
     }
+
+    /// Detaches a peer's link, as an operator wants it; whether it is here.
+    pub fn detach_link(&mut self, link: LinkId) -> bool {
+        let Some(port) = self.router.port(link) else { return false };
+        let fault = Fault::link("amqp:detach-forced", "detached by management");
+        self.engine(port.connection).map(|engine| engine.detach(port.link, &fault)).is_some()
+    }
 }

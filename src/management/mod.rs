@@ -12,20 +12,24 @@
 //! - A request that is refused changes nothing.
 //!
 //! Files: `message` (requests and answers on the wire), `datum` (values), `schema` (types and attributes), `columns`
-//! (how a row shows each attribute), `query`, `agent` (operations).
+//! (how a row shows each attribute), `query`, `store` (entities that are kept), `agent` (operations), `change` (what is
+//! changed).
 
 mod agent;
+mod change;
 mod columns;
 mod datum;
 mod message;
 mod out;
 mod query;
 mod schema;
+mod store;
 
 pub use agent::{Agent, Step};
+pub use change::{Change, Deleted, Made, RowChange, RowUpdate};
 pub use datum::Datum;
 pub use message::{Envelope, Received, Request, Response, Status};
-pub use query::{Figures, Query, Snapshot, Writer};
+pub use query::{log_lines, Figures, LogLine, Query, RowRead, Snapshot, Wanted, Writer};
 pub use schema::Schema;
 
 /// What all entity types' names begin with but for the management node's own.

@@ -1,10 +1,11 @@
 //! QUERY: which attributes of which entities, from where on, how many; and its answer, row by row.
 
-use super::agent::{Agent, Entity};
+use super::agent::{refuse, Agent, Refusal};
 use super::columns::{self, Column};
 use super::message::{Response, Status};
 use super::out::{Open, Out};
 use super::schema::Source;
+use super::store::Entity;
 use crate::dispatch::{ConnectionRow, LinkRow, RouterRow, Table};
 use crate::log::{Level, Module};
 use crate::routing::AddressRow;
@@ -14,6 +15,7 @@ use std::rc::Rc;
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     pub id: String,
+    pub host_name: String,
     pub mode: &'static str,
     pub version: &'static str,
     pub metadata: Option<String>,
@@ -296,4 +298,133 @@ impl Writer {
         out.end_map(body);
         Response::ok(out)
     }
+}
+
+/// Which one row is wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    Number(u64),
+    /// A link's name.
+    Name(String),
+    /// An address's key.
+    Key(String),
+    /// There is but one.
+    Only,
+}
+
+/// A READ of one row.
+#[derive(Clone, Debug)]
+pub struct RowRead {
+    kind: usize,
+    pub table: Option<Table>,
+    pub wanted: Wanted,
+    /// As the request named it.
+    named: String,
+}
+
+impl RowRead {
+    pub fn new(agent: &Agent, kind: usize, name: Option<&str>, identity: Option<&str>) -> Result<RowRead, Refusal> {
+        let Some(named) = identity.or(name) else {
+            let text = format!("{}: No name or identity provided", agent.schema().get(kind).long);
+            return Err(refuse(Status::BadRequest, text));
+        };
+        let number = |text: &str| text.parse().map(Wanted::Number).unwrap_or(Wanted::Key(text.to_owned()));
+        let (table, wanted) = match agent.schema().get(kind).source {
+            Source::Addresses => (Some(Table::Addresses), Wanted::Key(named.to_owned())),
+            Source::Links => (
+                Some(Table::Links),
+                match identity {
+                    Some(identity) => number(identity),
+                    None => Wanted::Name(named.to_owned()),
+                },
+            ),
+            Source::Connections if identity.is_none() => {
+                return Err(refuse(Status::BadRequest, "Name not supported. Identity required"));
+            }
+            Source::Connections => (Some(Table::Connections), number(named)),
+            Source::Router => (Some(Table::Router), Wanted::Only),
+            Source::Allocators => return Err(refuse(Status::NotFound, format!("No entity with {named}"))),
+            _ => (None, Wanted::Key(named.to_owned())),
+        };
+        Ok(RowRead { kind, table, wanted, named: named.to_owned() })
+    }
+
+    /// Leaves but the wanted row; whether it is there.
+    pub fn narrow(&self, snapshot: &mut Snapshot) -> bool {
+        let wanted = &self.wanted;
+        match self.table {
+            Some(Table::Addresses) => {
+                let found = snapshot.addresses.iter().find(|row| matches!(wanted, Wanted::Key(key) if *key == row.key));
+                snapshot.addresses = Rc::new(found.cloned().into_iter().collect());
+                !snapshot.addresses.is_empty()
+            }
+            Some(Table::Links) => {
+                let found = snapshot.links.iter().find(|row| match wanted {
+                    Wanted::Number(number) => row.number == *number,
+                    Wanted::Name(name) => row.name == *name,
+                    _ => false,
+                });
+                snapshot.links = Rc::new(found.cloned().into_iter().collect());
+                !snapshot.links.is_empty()
+            }
+            Some(Table::Connections) => {
+                let is_it = |row: &&ConnectionRow| matches!(wanted, Wanted::Number(number) if *number == row.number);
+                let found = snapshot.connections.iter().find(is_it);
+                snapshot.connections = Rc::new(found.cloned().into_iter().collect());
+                !snapshot.connections.is_empty()
+            }
+            Some(Table::Router) => {
+                let id = &snapshot.router.id;
+                self.named == "1" || self.named == *id || self.named == format!("router/{id}")
+            }
+            None => {
+                snapshot.log_counts.retain(|(module, _)| self.named == format!("logStats/{}", module.name()));
+                !snapshot.log_counts.is_empty()
+            }
+        }
+    }
+
+    /// The answer, from what `narrow` left.
+    pub fn answer(&self, agent: &Agent, snapshot: &Snapshot) -> Response {
+        let rows = Rows::of(agent, snapshot, self.kind);
+        let names = agent.shown(self.kind);
+        let cells: Vec<Cell> = names.iter().map(|name| cell(agent, self.kind, name)).collect();
+        let mut out = Out::default();
+        out.map(names.iter().zip(&cells).map(|(name, cell)| (name, (*name, *cell))), |out, (name, cell)| {
+            rows.put(0, cell, name, agent, self.kind, false, out)
+        });
+        Response::ok(out)
+    }
+
+    pub fn not_found(&self) -> Response {
+        refuse(Status::NotFound, format!("No entity with {}", self.named))
+    }
+}
+
+/// One line of the log.
+pub struct LogLine<'l> {
+    pub module: Module,
+    pub level: Level,
+    pub text: &'l str,
+    pub file: &'l str,
+    pub line: u32,
+    /// Seconds since 1970.
+    pub at: i64,
+}
+
+/// The answer to GET-LOG.
+pub fn log_lines<'l>(lines: impl Iterator<Item = LogLine<'l>>) -> Response {
+    let mut out = Out::default();
+    out.list(lines, |out, line| {
+        let mut list = out.begin();
+        out.text(line.module.name());
+        out.text(line.level.name());
+        out.text(line.text);
+        out.text(line.file);
+        out.long(line.line.into());
+        out.long(line.at);
+        list.count = 6;
+        out.end_list(list);
+    });
+    Response::ok(out)
 }

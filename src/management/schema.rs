@@ -212,6 +212,11 @@ impl EntityType {
         matches!(self.short, "router.config.linkRoute" | "router.config.autoLink")
     }
 
+    /// Answers have all its attributes, null where there is no value; and its entities may go without a name.
+    pub fn has_nulls(&self) -> bool {
+        self.short.starts_with("router.") && self.short != "router.node"
+    }
+
     pub fn allows(&self, operation: &str) -> bool {
         self.operations.contains(&operation)
     }

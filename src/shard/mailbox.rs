@@ -6,7 +6,7 @@
 //! a shard stopped is also its thread's result).
 
 use crate::dispatch;
-use crate::ids::ShardId;
+use crate::ids::{LinkId, ShardId};
 use crate::routing;
 use crate::shard::Listener;
 use crate::telemetry::Counters;
@@ -57,6 +57,7 @@ pub enum Change {
     },
     /// By its number.
     CloseConnection(u64),
+    DetachLink(LinkId),
     TraceConnection {
         number: u64,
         on: bool,

@@ -61,6 +61,7 @@ impl Serve {
             Change::RemoveRule(matches) => self.dispatch.remove_rule(&matches),
             Change::SetAlerts { address, count, size } => self.dispatch.set_alerts(&address, count, size),
             Change::CloseConnection(number) => self.dispatch.close_connection(number),
+            Change::DetachLink(link) => self.dispatch.detach_link(link),
             Change::TraceConnection { number, on } => self.dispatch.set_connection_trace(number, on),
         }
     }

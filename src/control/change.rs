@@ -1,0 +1,230 @@
+//! What requests change at run time: listeners, address rules, the log; in control and in every shard.
+
+use super::http::{Bound, Site};
+use super::management::Management;
+use super::{listen, settings};
+use crate::config::{AddressConfig, AddressMatch, Config, ListenerConfig, LogConfig};
+use crate::dispatch::Table;
+use crate::management::{Change, Deleted, Made, Response, RowChange, RowUpdate, Snapshot, Status};
+use crate::memory::Memory;
+use crate::routing::{self, AddressRules};
+use crate::shard::{self, Order};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Listeners that are open.
+pub struct Listeners {
+    router_id: String,
+    memory: Arc<Memory>,
+    /// Numbers of their sockets, by their identities in management; None: for HTTP, in no shard.
+    numbers: HashMap<String, Option<Vec<u32>>>,
+    next_number: u32,
+}
+
+/// As management makes it of a listener's attributes.
+fn identity(listener: &ListenerConfig) -> String {
+    let name = listener.name.as_ref().map(|name| format!(":{name}")).unwrap_or_default();
+    format!("listener/{}:{}{name}", listener.host, listener.port_name)
+}
+
+impl Listeners {
+    /// `sockets`: the shards', those of a listener one behind another, with the engine's settings in common.
+    /// `next_number`: the first that no socket has.
+    pub fn new(
+        config: &Config,
+        sockets: &[shard::Listener],
+        next_number: u32,
+        router_id: &str,
+        memory: &Arc<Memory>,
+    ) -> Listeners {
+        let groups = sockets.chunk_by(|one, other| Arc::ptr_eq(&one.engine, &other.engine));
+        let mut numbers = groups.map(|group| group.iter().map(|socket| socket.number).collect());
+        // One for HTTP has none in a shard.
+        let of = |listener: &ListenerConfig| match listener.http {
+            true => (identity(listener), None),
+            false => (identity(listener), numbers.next()),
+        };
+        Listeners {
+            router_id: router_id.to_owned(),
+            memory: memory.clone(),
+            numbers: config.listeners.iter().map(of).collect(),
+            next_number,
+        }
+    }
+}
+
+type Failure = Response;
+
+fn failure(status: Status, text: impl std::fmt::Display) -> Failure {
+    Response::error(status, text.to_string())
+}
+
+impl Management {
+    /// Makes a change; what is answered.
+    pub(super) async fn change(&self, change: Change) -> Response {
+        let result = match &change {
+            Change::Create { made: Made::Listener(listener), .. } => self.open_listener(listener).await,
+            Change::Create { made: Made::Address(address), .. } => self.add_address(address).await,
+            Change::Delete { deleted: Deleted::Listener(identity), .. } => self.close_listener(identity).await,
+            Change::Delete { deleted: Deleted::Address(matches), .. } => self.remove_address(matches).await,
+            Change::UpdateLog { config, .. } => self.update_log(config).await,
+        };
+        match result {
+            Ok(()) => self.agent.borrow_mut().done(change),
+            Err(failure) => failure,
+        }
+    }
+
+    async fn open_listener(&self, listener: &ListenerConfig) -> Result<(), Failure> {
+        let identity = identity(listener);
+        if self.listeners.borrow().numbers.contains_key(&identity) {
+            return Err(failure(Status::BadRequest, format!("there is a listener {identity} already")));
+        }
+        let bad = |error: &dyn std::fmt::Display| failure(Status::BadRequest, error);
+        let sockets = listen::bind(listener).map_err(|error| bad(&error))?;
+        if listener.http {
+            let site = Rc::new(Site::new(listener));
+            for socket in sockets {
+                self.http.listen(Bound { socket, site: site.clone() }).map_err(|error| bad(&error))?;
+            }
+            self.listeners.borrow_mut().numbers.insert(identity, None);
+            return Ok(());
+        }
+        let engine = {
+            let listeners = self.listeners.borrow();
+            Arc::new(settings::engine(listener, &listeners.router_id, &listeners.memory))
+        };
+        let mut numbers = Vec::new();
+        for socket in sockets {
+            let number = self.listeners.borrow().next_number;
+            self.listeners.borrow_mut().next_number += 1;
+            if let Ok(place) = socket.local_addr() {
+                self.reporter.borrow_mut().listens(number, place);
+            }
+            numbers.push(number);
+            let socket = Arc::new(socket);
+            let (link_capacity, engine) = (listener.link_capacity, &engine);
+            let order = || {
+                let (socket, engine) = (socket.clone(), engine.clone());
+                Order::AddListener(shard::Listener { number, socket, link_capacity, engine })
+            };
+            self.shards.order_all(order).await;
+        }
+        self.listeners.borrow_mut().numbers.insert(identity, Some(numbers));
+        Ok(())
+    }
+
+    /// Its connections live on.
+    async fn close_listener(&self, identity: &str) -> Result<(), Failure> {
+        if self.listeners.borrow().numbers.get(identity).is_some_and(Option::is_none) {
+            return Err(failure(Status::BadRequest, "HTTP listeners cannot be deleted"));
+        }
+        let numbers = self.listeners.borrow_mut().numbers.remove(identity);
+        for number in numbers.into_iter().flatten().flatten() {
+            self.shards.order_all(|| Order::RemoveListener { number }).await;
+        }
+        Ok(())
+    }
+
+    async fn add_address(&self, address: &AddressConfig) -> Result<(), Failure> {
+        let rule = settings::rule(address);
+        self.rules.borrow_mut().insert(rule.clone()).map_err(|text| failure(Status::BadRequest, text))?;
+        self.shards.change_all(|| shard::Change::AddRule(Box::new(rule.clone()))).await;
+        if rule.attributes.alert_count.is_some() || rule.attributes.alert_size.is_some() {
+            self.alert_addresses(&rule).await;
+        }
+        Ok(())
+    }
+
+    /// Addresses that are there already keep what they had but for marks: those hold at once.
+    async fn alert_addresses(&self, rule: &routing::AddressRule) {
+        let Ok(rules) = AddressRules::new(vec![rule.clone()]) else { return };
+        let snapshot = self.snapshot(&[Table::Addresses]).await;
+        let names = snapshot.addresses.iter().filter(|row| !row.is_local && row.in_process == 0).map(|row| row.name());
+        for name in names.filter(|name| rules.find(name).is_some()) {
+            let (count, size) = (rule.attributes.alert_count, rule.attributes.alert_size);
+            self.shards.change_all(|| shard::Change::SetAlerts { address: name.into(), count, size }).await;
+        }
+    }
+
+    async fn remove_address(&self, matches: &AddressMatch) -> Result<(), Failure> {
+        let matches = match matches {
+            AddressMatch::Prefix(text) => routing::AddressMatch::Prefix(text.clone()),
+            AddressMatch::Pattern(text) => routing::AddressMatch::Pattern(text.clone()),
+        };
+        self.rules.borrow_mut().remove(&matches);
+        self.shards.change_all(|| shard::Change::RemoveRule(matches.clone())).await;
+        Ok(())
+    }
+
+    async fn update_log(&self, config: &LogConfig) -> Result<(), Failure> {
+        let updated = self.reporter.borrow_mut().log().update(config);
+        let trace = updated.map_err(|error| failure(Status::InternalError, error))?;
+        if let Some(on) = trace {
+            self.shards.order_all(|| Order::SetTrace(on)).await;
+        }
+        Ok(())
+    }
+
+    /// Changes what a row shows; the answer is the row as it is then.
+    pub(super) async fn change_row(&self, change: RowChange) -> Response {
+        let RowChange { read, what } = change;
+        let mut snapshot = self.snapshot(read.table.as_slice()).await;
+        if !read.narrow(&mut snapshot) {
+            return match what {
+                RowUpdate::Connection { .. } => failure(Status::BadRequest, Status::BadRequest.text()),
+                _ => read.not_found(),
+            };
+        }
+        let done = match what {
+            RowUpdate::Connection { close, trace } => self.change_connection(&mut snapshot, close, trace).await,
+            RowUpdate::Link { detach } => match snapshot.links.first() {
+                Some(row) if detach => self.detach(row.number, row.routing.id).await,
+                _ => true,
+            },
+            RowUpdate::Alerts(alerts) => match snapshot.addresses.first() {
+                Some(row) => {
+                    let (count, size) = alerts.of(row);
+                    let address: Box<str> = row.name().into();
+                    let change = || shard::Change::SetAlerts { address: address.clone(), count, size };
+                    let done = self.shards.change_all(change).await;
+                    if !done {
+                        return failure(
+                            Status::BadRequest,
+                            "the lower mark isn't below the upper one, or no marks here",
+                        );
+                    }
+                    snapshot = self.snapshot(read.table.as_slice()).await;
+                    read.narrow(&mut snapshot)
+                }
+                None => false,
+            },
+        };
+        match done {
+            true => read.answer(&self.agent.borrow(), &snapshot),
+            false => read.not_found(),
+        }
+    }
+
+    async fn change_connection(&self, snapshot: &mut Snapshot, close: bool, trace: Option<bool>) -> bool {
+        let Some(mut row) = snapshot.connections.first().cloned() else { return false };
+        let number = row.number;
+        if let Some(on) = trace {
+            self.shards.change_all(|| shard::Change::TraceConnection { number, on }).await;
+            row.is_traced = on;
+        }
+        if close {
+            self.shards.change_all(|| shard::Change::CloseConnection(number)).await;
+            row.facts.is_closing = true;
+        }
+        snapshot.connections = vec![row].into();
+        true
+    }
+
+    /// A link's number says which shard has it.
+    async fn detach(&self, number: u64, link: crate::ids::LinkId) -> bool {
+        let shard = (number - 1) % self.shards.len() as u64;
+        self.shards.change(shard as usize, shard::Change::DetachLink(link)).await
+    }
+}
