@@ -185,6 +185,8 @@ impl Management {
         }
         if tables.contains(&Table::Links) {
             row.links = snapshot.links.len() as u64;
+            let blocked = snapshot.links.iter().filter(|row| row.routing.is_blocked());
+            snapshot.router.links_blocked = blocked.count() as u64;
         }
         if tables.contains(&Table::Connections) {
             row.connections = snapshot.connections.len() as u64;

@@ -34,6 +34,9 @@ pub struct ConnectionRow {
     pub uptime: Duration,
 }
 
+/// Bytes of one connection, for whoever shows them.
+pub const CONNECTION_BYTES: usize = std::mem::size_of::<super::Peer>();
+
 impl Dispatch {
     /// Where the peer of a connection that was accepted is, and control's number of its listener.
     pub fn note_peer(&mut self, id: ConnectionId, host: &str, listener: u32) {

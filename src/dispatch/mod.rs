@@ -34,7 +34,7 @@ mod rows;
 mod service;
 mod trace;
 
-pub use connections::ConnectionRow;
+pub use connections::{ConnectionRow, CONNECTION_BYTES};
 pub use moving::Moved;
 pub use report::Report;
 pub use rows::{LinkRow, Page, RouterRow, Rows, Table};

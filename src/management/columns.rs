@@ -5,9 +5,9 @@
 use super::out::Out;
 use super::query::Figures;
 use super::schema::{Attribute, Type};
-use crate::dispatch::{ConnectionRow, LinkRow};
+use crate::dispatch::{self, ConnectionRow, LinkRow, RouterRow};
 use crate::link::Direction;
-use crate::routing::{AddressRow, Treatment};
+use crate::routing::{self, AddressRow, Treatment};
 use crate::wire::value::{Map, Value};
 
 /// An attribute of rows of a kind. `put` writes one value.
@@ -87,7 +87,7 @@ pub const ROUTER: &[Column<Figures>] = &[
     figure("deliveriesIngressRouteContainer", none, "Deliveries from route containers"),
     figure("deliveriesEgressRouteContainer", none, "Deliveries to route containers"),
     figure("deliveriesRedirectedToFallback", none, "Deliveries to fallback destinations"),
-    figure("linksBlocked", none, "Links without credit for more than 10 s"),
+    figure("linksBlocked", |f, out| out.ulong(f.links_blocked), "Links without credit for more than 10 s"),
     figure("uptimeSeconds", |f, out| out.uint(f.uptime_seconds), "Seconds since the start"),
     figure("memoryUsage", |f, out| out.or_null(f.memory_bytes, Out::ulong), "Virtual memory of the process, in bytes"),
     column("workerThreads", Integer, |f, out| out.int(f.worker_threads as i32), "Threads that carry messages, of its configuration"),
@@ -106,7 +106,7 @@ pub const ADDRESS: &[Column<AddressRow>] = &[
     figure("deliveriesIngress", |row, out| out.ulong(row.counters.deliveries), "Deliveries from clients"),
     figure("deliveriesEgress", |row, out| out.ulong(row.counters.egress), "Deliveries to clients, copies of a multicast each"),
     figure("deliveriesTransit", none, "Deliveries from routers to routers"),
-    figure("deliveriesToContainer", none, "Deliveries to the router itself"),
+    figure("deliveriesToContainer", |row, out| out.ulong(if row.in_process > 0 { row.counters.egress } else { 0 }), "Deliveries to the router itself"),
     figure("deliveriesFromContainer", none, "Deliveries from the router itself"),
     figure("deliveriesEgressRouteContainer", none, "Deliveries to route containers"),
     figure("deliveriesIngressRouteContainer", none, "Deliveries from route containers"),
@@ -114,6 +114,15 @@ pub const ADDRESS: &[Column<AddressRow>] = &[
     figure("trackedDeliveries", |row, out| out.long(row.depth_messages as i64), "Deliveries that are in the router"),
     column("priority", Integer, |row, out| out.int(row.attributes.priority.map_or(-1, i32::from)), "Priority of its messages; -1: their own"),
     figure("deliveriesRedirectedToFallback", none, "Deliveries to fallback destinations"),
+    figure("ingressRate", |row, out| out.uint(row.ingress_rate), "Deliveries from clients a second, over the last seconds"),
+    figure("egressRate", |row, out| out.uint(row.egress_rate), "Deliveries to clients a second, over the last seconds"),
+    figure("deliveriesDelayed1Sec", |row, out| out.ulong(row.counters.delayed_1s), "Deliveries that were here for more than 1 s"),
+    figure("deliveriesDelayed10Sec", |row, out| out.ulong(row.counters.delayed_10s), "Deliveries that were here for more than 10 s"),
+    figure("deliveriesStuck", |row, out| out.ulong(row.counters.stuck), "Deliveries that were here for more than 10 s and not done with"),
+    figure("settleMicrosecondsP50", |row, out| out.ulong(row.latency.p50_microseconds), "From arrival to settlement: half of the deliveries took no longer"),
+    figure("settleMicrosecondsP99", |row, out| out.ulong(row.latency.p99_microseconds), "The same: 99 % took no longer"),
+    figure("settleMicrosecondsP999", |row, out| out.ulong(row.latency.p999_microseconds), "The same: 99.9 % took no longer"),
+    figure("settleMicrosecondsMax", |row, out| out.ulong(row.latency.max_microseconds), "The same: the longest"),
     figure("depthMessages", |row, out| out.ulong(row.depth_messages), "Messages waiting and unsettled"),
     figure("depthBytes", |row, out| out.ulong(row.depth_bytes), "Bytes waiting and unsettled"),
     figure("waitingCount", |row, out| out.uint(row.waiting), "Messages that no consumer has room for"),
@@ -189,6 +198,39 @@ pub const CONNECTION: &[Column<ConnectionRow>] = &[
     figure("uptimeSeconds", |row, out| out.uint(row.uptime.as_secs() as u32), "Seconds since it was opened"),
     figure("lastDlvSeconds", null, "Seconds since the last delivery"),
     changed("enableProtocolTrace", Boolean, |row, out| out.boolean(row.is_traced), "Its frames are written to the log"),
+];
+
+/// What there is of one kind.
+pub struct Allocated {
+    /// As tools know it.
+    pub kind: &'static str,
+    bytes: usize,
+    held: u64,
+}
+
+/// What shards have allocated of the kinds that grow with use.
+pub fn allocated(row: &RouterRow) -> Vec<Allocated> {
+    let of = |kind, bytes, held| Allocated { kind, bytes, held };
+    vec![
+        of("qdr_address_t", routing::ADDRESS_BYTES, row.addresses + row.served_addresses),
+        of("qdr_link_t", routing::LINK_BYTES, row.links),
+        of("qdr_delivery_t", routing::DELIVERY_BYTES, row.deliveries),
+        of("qdr_connection_t", dispatch::CONNECTION_BYTES, row.connections),
+    ]
+}
+
+#[rustfmt::skip]
+pub const ALLOCATOR: &[Column<Allocated>] = &[
+    column("typeName", Text, |row, out| out.text(row.kind), "What is allocated"),
+    column("typeSize", Integer, |row, out| out.ulong(row.bytes as u64), "Bytes of one, but for what it holds in turn"),
+    column("transferBatchSize", Integer, none, "How many go from and to the free ones at once; 0: there are no batches"),
+    figure("localFreeListMax", none, "Free ones that a thread keeps"),
+    figure("globalFreeListMax", none, "Free ones that are kept in all"),
+    figure("totalAllocFromHeap", |row, out| out.ulong(row.held), "Allocated and not freed"),
+    figure("totalFreeToHeap", none, "Freed so far"),
+    figure("heldByThreads", |row, out| out.ulong(row.held), "In use"),
+    figure("batchesRebalancedToThreads", none, "Batches to threads"),
+    figure("batchesRebalancedToGlobal", none, "Batches from threads"),
 ];
 
 fn admin_status(row: &ConnectionRow) -> &'static str {

@@ -1,7 +1,7 @@
 //! QUERY: which attributes of which entities, from where on, how many; and its answer, row by row.
 
 use super::agent::{refuse, Agent, Refusal};
-use super::columns::{self, Column};
+use super::columns::{self, Allocated, Column};
 use super::message::{Response, Status};
 use super::out::{Open, Out};
 use super::schema::Source;
@@ -20,6 +20,8 @@ pub struct Figures {
     pub version: &'static str,
     pub metadata: Option<String>,
     pub row: RouterRow,
+    /// Links that have had no credit for long.
+    pub links_blocked: u64,
     pub uptime_seconds: u32,
     pub memory_bytes: Option<u64>,
     pub worker_threads: u32,
@@ -105,13 +107,20 @@ impl Query {
     /// Tables of which rows are wanted.
     pub fn tables(&self, agent: &Agent) -> Vec<Table> {
         let table = |source| match source {
-            Source::Router => Some(Table::Router),
-            Source::Addresses => Some(Table::Addresses),
-            Source::Links => Some(Table::Links),
-            Source::Connections => Some(Table::Connections),
-            _ => None,
+            Source::Router | Source::Allocators => &[Table::Router, Table::Links][..],
+            Source::Addresses => &[Table::Addresses],
+            Source::Links => &[Table::Links],
+            Source::Connections => &[Table::Connections],
+            _ => &[],
         };
-        self.types.iter().filter_map(|(number, _)| table(agent.schema().get(*number).source)).collect()
+        let sources = self.types.iter().map(|(number, _)| agent.schema().get(*number).source);
+        let mut tables: Vec<Table> = Vec::new();
+        for table in sources.flat_map(table) {
+            if !tables.contains(table) {
+                tables.push(*table);
+            }
+        }
+        tables
     }
 
     /// Whether it goes on where an earlier one ended.
@@ -141,6 +150,7 @@ fn cell(agent: &Agent, number: usize, name: &str) -> Cell {
         (_, Source::Addresses) => position(columns::ADDRESS, name),
         (_, Source::Links) => position(columns::LINK, name),
         (_, Source::Connections) => position(columns::CONNECTION, name),
+        (_, Source::Allocators) => position(columns::ALLOCATOR, name),
         (_, Source::LogCounts) => Level::ALL.iter().position(|(_, level)| name.strip_suffix("Count") == Some(level)),
         _ => None,
     };
@@ -159,6 +169,7 @@ enum Rows<'a> {
     Links(&'a [LinkRow]),
     Connections(&'a [ConnectionRow]),
     LogCounts(&'a LogCounts),
+    Allocators(Vec<Allocated>),
 }
 
 impl<'a> Rows<'a> {
@@ -170,7 +181,8 @@ impl<'a> Rows<'a> {
             Source::Connections => Rows::Connections(&snapshot.connections),
             Source::LogCounts => Rows::LogCounts(&snapshot.log_counts),
             Source::Stored => Rows::Stored(agent.entities_of(number).collect()),
-            Source::Abstract | Source::Allocators => Rows::Stored(Vec::new()),
+            Source::Allocators => Rows::Allocators(columns::allocated(&snapshot.router.row)),
+            Source::Abstract => Rows::Stored(Vec::new()),
         }
     }
 
@@ -182,6 +194,7 @@ impl<'a> Rows<'a> {
             Rows::Links(rows) => rows.len(),
             Rows::Connections(rows) => rows.len(),
             Rows::LogCounts(rows) => rows.len(),
+            Rows::Allocators(rows) => rows.len(),
         }
     }
 
@@ -228,6 +241,8 @@ impl<'a> Rows<'a> {
             (Rows::Connections(rows), Cell::Name) => out.text(&format!("connection/{}", rows[at].facts.host)),
             (Rows::Connections(rows), _) => out.text(&rows[at].number.to_string()),
             (Rows::LogCounts(rows), Cell::Column(level)) => out.ulong(rows[at].1.get(level).copied().unwrap_or(0)),
+            (Rows::Allocators(rows), Cell::Column(column)) => (columns::ALLOCATOR[column].put)(&rows[at], out),
+            (Rows::Allocators(rows), _) => out.text(&format!("allocator/{}", rows[at].kind)),
             (Rows::LogCounts(rows), _) => out.text(&format!("logStats/{}", rows[at].0.name())),
         }
     }

@@ -290,20 +290,6 @@ const NODES: &[Attribute] = &[
 ];
 
 #[rustfmt::skip]
-const ALLOCATOR: &[Attribute] = &[
-    Attribute::told("typeName", Type::Text, "What is allocated"),
-    Attribute::told("typeSize", Type::Integer, "Bytes of one"),
-    Attribute::told("transferBatchSize", Type::Integer, "How many go from and to the free ones at once"),
-    Attribute::told("localFreeListMax", Type::Integer, "Free ones that a thread keeps").graphed(),
-    Attribute::told("globalFreeListMax", Type::Integer, "Free ones that are kept in all").graphed(),
-    Attribute::told("totalAllocFromHeap", Type::Integer, "Allocated so far").graphed(),
-    Attribute::told("totalFreeToHeap", Type::Integer, "Freed so far").graphed(),
-    Attribute::told("heldByThreads", Type::Integer, "In use, or kept by a thread").graphed(),
-    Attribute::told("batchesRebalancedToThreads", Type::Integer, "Batches to threads").graphed(),
-    Attribute::told("batchesRebalancedToGlobal", Type::Integer, "Batches from threads").graphed(),
-];
-
-#[rustfmt::skip]
 const VHOST_STATS: &[Attribute] = &[
     Attribute::told("id", Type::Text, "The vhost's host name"),
     Attribute::told("hostname", Type::Text, "The vhost's host name"),
@@ -424,7 +410,8 @@ impl Schema {
             Source::Stored;
         self.add("logStats", operational, &[], LOG_STATS.to_vec(), "Lines of a part of the router").source =
             Source::LogCounts;
-        self.add("allocator", operational, &[], ALLOCATOR.to_vec(), "Memory of one kind").source = Source::Allocators;
+        self.add("allocator", operational, &[], attributes(columns::ALLOCATOR), "Memory of one kind").source =
+            Source::Allocators;
         self.add("vhostStats", operational, &[], VHOST_STATS.to_vec(), "Figures of a vhost").source = Source::Stored;
         let console = self.add("console", Some(CONFIGURATION), &[], CONSOLE.to_vec(), "The console of older versions");
         (console.source, console.is_single, console.is_deprecated) = (Source::Stored, true, true);

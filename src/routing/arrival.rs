@@ -102,7 +102,9 @@ impl Router {
         }
         let rule = self.settings.rules.find(name.rest).and_then(|attributes| attributes.treatment);
         match rule.unwrap_or(self.settings.default_treatment) {
-            Treatment::Unavailable => Err(settle::rejected("amqp:not-found", "the address is unavailable")),
+            Treatment::Unavailable => {
+                Err(settle::rejected("amqp:not-found", "Deliveries cannot be sent to an unavailable address"))
+            }
             _ => Err(State::RELEASED),
         }
     }

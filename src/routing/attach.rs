@@ -174,7 +174,7 @@ fn find_or_make(
     };
     let treatment = attributes.treatment.unwrap_or(settings.default_treatment);
     if treatment == Treatment::Unavailable {
-        return Err(Fault::link("amqp:not-found", "the address is unavailable"));
+        return Err(Fault::link("amqp:not-found", "Node not found"));
     }
     Ok(make(addresses, table, settings, edges, name, treatment, attributes))
 }

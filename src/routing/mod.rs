@@ -61,3 +61,8 @@ pub use settings::{AddressAttributes, AddressMatch, AddressRule, FlowControl, Ma
 pub use settle::rejected;
 pub use threshold::{Edge, EdgeOutbox, Unit};
 pub use views::{AddressView, LinkView};
+
+/// Bytes of one of each, for whoever shows them.
+pub const ADDRESS_BYTES: usize = std::mem::size_of::<address::Address>();
+pub const LINK_BYTES: usize = std::mem::size_of::<link::Link>();
+pub const DELIVERY_BYTES: usize = std::mem::size_of::<delivery::Delivery>();
