@@ -33,15 +33,23 @@ fn wait_for(handle: &shard::ShardHandle, what: &str, mut is_it: impl FnMut(&shar
     }
 }
 
+/// One test: the limit is the process's.
 #[test]
 fn who_waits_is_served_when_others_have_gone() {
+    for shards in [1, 2] {
+        who_waits_is_served(shards);
+        set_descriptor_limit(1000);
+    }
+}
+
+fn who_waits_is_served(shards: usize) {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     // They wait in the backlog: our own end of each has its descriptor already.
     let mut clients: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
     let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
     // Room for the shard's own few and some of the connections.
-    set_descriptor_limit(open + 30);
+    set_descriptor_limit(open + 20 + 10 * shards as u64);
 
     let listener = shard::Listener {
         number: 7,
@@ -50,15 +58,15 @@ fn who_waits_is_served_when_others_have_gone() {
         engine: Arc::new(engine::Settings::default()),
     };
     let settings = shard::ShardSettings {
-        cores: vec![None],
+        cores: vec![None; shards],
         router: routing::RouterSettings::default(),
         busy_poll: Duration::ZERO,
         stop_deadline: Duration::from_millis(200),
         trace: false,
         moves: true,
     };
-    let handle = shard::spawn(settings, vec![listener]).unwrap().remove(0);
-    wait_for(&handle, "EMFILE", |report| {
+    let handles = shard::spawn(settings, vec![listener]).unwrap();
+    wait_for(&handles[0], "EMFILE", |report| {
         matches!(report, shard::Report::AcceptPaused { listener: 7, errno: libc::EMFILE })
     });
 
@@ -73,6 +81,6 @@ fn who_waits_is_served_when_others_have_gone() {
         assert_eq!(header, PROTOCOL_HEADER_AMQP);
     }
     set_descriptor_limit(open + 500);
-    assert!(handle.mailbox.order(shard::Order::Stop).is_ok());
-    handle.thread.join().unwrap().unwrap();
+    handles.iter().for_each(|handle| assert!(handle.mailbox.order(shard::Order::Stop).is_ok()));
+    handles.into_iter().for_each(|handle| handle.thread.join().unwrap().unwrap());
 }

@@ -115,9 +115,7 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     if let Err(error) = shard::raise_descriptor_limit() {
         log.write(Module::Server, Level::Warning, format_args!("the limit of open files can't be raised: {error}"));
     }
-    // One where nobody asks for more, until links to other shards' addresses are served.
-    let wanted = options.shards.or(config.router.worker_threads).unwrap_or(1);
-    let cores = cores::choose(Some(wanted), &mut log);
+    let cores = cores::choose(options.shards.or(config.router.worker_threads), &mut log);
     let busy_poll = options.busy_poll_microseconds.unwrap_or(config.router.busy_poll_microseconds);
     let settings = ShardSettings {
         cores,

@@ -11,6 +11,7 @@
 //! - `raw`: a blocking TCP client for such frames, which logs all it sends and sees.
 //! - `http`: a client of its HTTP listeners, and a strict reader of metrics.
 //! - `router`: starts the router under test on a port of its own and stops it in an orderly way.
+//! - `flood`: sends and receives many messages fast.
 //! - `programs`: builds and runs programs written with other people's client libraries.
 
 #![allow(dead_code)]
@@ -18,6 +19,7 @@
 pub mod amqp;
 pub mod client;
 pub mod http;
+pub mod flood;
 pub mod pair;
 pub mod programs;
 pub mod raw;

@@ -1,0 +1,61 @@
+//! Ten thousand connections that do nothing: what each costs, and that the next one works at once.
+
+mod support;
+
+use ringway::wire::performative::Role;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use support::flood::{receive_all, send_all, Client};
+use support::router::{Router, PLAIN};
+
+const CONNECTIONS: u64 = 10_000;
+/// Descriptors beside those of the connections, in the test and in the router.
+const DESCRIPTORS_SPARE: u64 = 200;
+const KIB_EACH_MAX: u64 = 10;
+
+/// The test's own limit of open files, as far as it may go.
+fn raise_descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: valid pointers to an rlimit.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
+        limit.rlim_cur = limit.rlim_max;
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
+    }
+    limit.rlim_cur
+}
+
+#[test]
+fn ten_thousand_idle_connections_are_small_and_the_next_one_works_at_once() {
+    let limit = raise_descriptor_limit();
+    if limit < CONNECTIONS + DESCRIPTORS_SPARE {
+        println!("skipped: no process here may open more than {limit} files");
+        return;
+    }
+    let router = Router::start_with("    idleTimeoutSeconds: 0", PLAIN);
+    let address: SocketAddr = router.address().parse().unwrap();
+    let before = router.memory_kib("VmRSS");
+    let idle: Vec<Client> = (0..CONNECTIONS)
+        .map(|number| {
+            let mut client = Client::connect(address, "idle");
+            client.attach(Role::Receiver, &format!("idle.{number}"));
+            client
+        })
+        .collect();
+
+    let begin = Instant::now();
+    let mut receiver = Client::connect(address, "one more");
+    receiver.attach(Role::Receiver, "one.more");
+    let mut sender = Client::connect(address, "one more");
+    sender.attach(Role::Sender, "one.more");
+    let sending = std::thread::spawn(move || send_all(sender, 1, 100));
+    receive_all(receiver, 1, 1, |_| {});
+    sending.join().unwrap();
+    // Behind all the others' attaches.
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+
+    let each = (router.memory_kib("VmRSS") - before) as f64 / CONNECTIONS as f64;
+    println!("{each:.2} KiB each");
+    assert!(each <= KIB_EACH_MAX as f64, "{each:.2} KiB each");
+    drop(idle);
+}
