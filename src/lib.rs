@@ -38,6 +38,7 @@ pub mod telemetry;
 // Impure: rings, sockets, threads, clocks.
 pub mod cli;
 pub mod control;
+pub mod load;
 pub mod shard;
 
 #[cfg(feature = "sim")]

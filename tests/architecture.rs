@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Rooms that may have clocks, sockets, files and threads.
-const IMPURE: [&str; 6] = ["mesh", "telemetry", "shard", "control", "cli", "sim"];
+const IMPURE: [&str; 7] = ["mesh", "telemetry", "shard", "load", "control", "cli", "sim"];
 /// A file longer than this is two things.
 const FILE_LINES_MAX: usize = 900;
 

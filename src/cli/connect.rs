@@ -80,6 +80,23 @@ impl ConnectOptions {
         }
     }
 
+    /// A connected socket, nothing said on it yet.
+    pub fn connect(&self) -> Result<TcpStream, Failure> {
+        self.refuse_tls()?;
+        let (timeout, place) = (self.timeout()?, &self.bus);
+        let fail = |error: std::io::Error| Failure::new(format!("{place}: {error}"));
+        let addresses = (place.host.as_str(), place.port).to_socket_addrs().map_err(fail)?;
+        let mut last = std::io::Error::new(ErrorKind::NotFound, "the host has no address");
+        for address in addresses {
+            // Zero isn't taken for a time-out.
+            match TcpStream::connect_timeout(&address, timeout.max(Duration::from_millis(1))) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        Err(fail(last))
+    }
+
     /// Who the options say we are; None: nobody in particular.
     fn login(&self) -> Result<Option<Login>, Failure> {
         let password = match &self.sasl_password_file {
@@ -103,6 +120,8 @@ impl ConnectOptions {
 /// One open connection. Nothing happens on it but while one of its methods waits.
 pub struct Connection {
     pub client: Client,
+    /// How it was logged in: None: without a SASL layer.
+    pub login: Option<Login>,
     stream: TcpStream,
     origin: Instant,
     timeout: Duration,
@@ -113,7 +132,6 @@ impl Connection {
     /// Connects and opens. Without credentials it tries without a SASL layer first, as management tools always did, and
     /// as ANONYMOUS where the peer wants one.
     pub fn open(options: &ConnectOptions) -> Result<Connection, Failure> {
-        options.refuse_tls()?;
         let login = options.login()?;
         let mut connection = Connection::dial(options, login.clone())?;
         let mut opened = connection.wait_open();
@@ -132,19 +150,9 @@ impl Connection {
     }
 
     fn dial(options: &ConnectOptions, login: Option<Login>) -> Result<Connection, Failure> {
-        let timeout = options.timeout()?;
-        let place = &options.bus;
-        let fail = |error: std::io::Error| Failure::new(format!("{place}: {error}"));
-        let addresses = (place.host.as_str(), place.port).to_socket_addrs().map_err(fail)?;
-        let mut last = std::io::Error::new(ErrorKind::NotFound, "the host has no address");
-        for address in addresses {
-            // Zero isn't taken for a time-out.
-            match TcpStream::connect_timeout(&address, timeout.max(Duration::from_millis(1))) {
-                Ok(stream) => return Connection::over(stream, &place.host, login, timeout).map_err(fail),
-                Err(error) => last = error,
-            }
-        }
-        Err(fail(last))
+        let stream = options.connect()?;
+        let fail = |error: std::io::Error| Failure::new(format!("{}: {error}", options.bus));
+        Connection::over(stream, &options.bus.host, login, options.timeout()?).map_err(fail)
     }
 
     fn over(stream: TcpStream, host: &str, login: Option<Login>, timeout: Duration) -> std::io::Result<Connection> {
@@ -159,9 +167,9 @@ impl Connection {
             idle_timeout: Duration::ZERO,
             ..Settings::default()
         };
-        let client = Client::new(settings, login, Time::ZERO);
+        let client = Client::new(settings, login.clone(), Time::ZERO);
         let buffer = vec![0; READ_BYTES].into_boxed_slice();
-        Ok(Connection { client, stream, origin: Instant::now(), timeout, buffer })
+        Ok(Connection { client, login, stream, origin: Instant::now(), timeout, buffer })
     }
 
     /// How long one answer may take from now on.

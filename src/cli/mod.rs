@@ -10,6 +10,7 @@ mod agent;
 mod connect;
 mod daemon;
 mod failure;
+mod load;
 mod manage;
 mod serve;
 mod stat;

@@ -1,6 +1,7 @@
 //! The tools: subcommands of the program, or names that it is called by.
 
 use super::failure::Failure;
+use super::load::{self, LoadArguments};
 use super::manage::{self, ManageArguments};
 use super::stat::{self, StatArguments};
 use super::top::{self, TopArguments};
@@ -15,6 +16,7 @@ pub enum Tool {
     Stat(Box<StatArguments>),
     Manage(Box<ManageArguments>),
     Top(Box<TopArguments>),
+    Load(Box<LoadArguments>),
 }
 
 /// Names that the program may be called by (as a link of that name), so that scripts go on working.
@@ -36,6 +38,7 @@ pub fn run(tool: Tool) -> ExitCode {
         Tool::Stat(arguments) => stat::run(&arguments),
         Tool::Manage(arguments) => manage::run(&arguments),
         Tool::Top(arguments) => top::run(&arguments),
+        Tool::Load(arguments) => load::run(&arguments),
     };
     match text.and_then(|text| print(&text)) {
         Ok(()) => ExitCode::SUCCESS,

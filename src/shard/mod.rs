@@ -35,8 +35,10 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
+pub use application::Application;
 pub use mailbox::{Change, Mailbox, Order, Report, Reports, PAGES_MAX};
 pub use ring::RingError;
+pub use turn::{Place, Turn};
 
 use crate::dispatch::Dispatch;
 use crate::engine;

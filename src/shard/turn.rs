@@ -427,6 +427,13 @@ impl<A: Application> Turn<A> {
         self.list(id);
     }
 
+    /// Takes over a socket that was connected elsewhere. The application hears of it by its id, never by `accepted`.
+    pub fn connect(&mut self, socket: OwnedFd) -> ConnectionId {
+        let id = self.insert(Stream::new(socket));
+        self.list(id);
+        id
+    }
+
     fn insert(&mut self, stream: Stream) -> ConnectionId {
         let id = self.streams.insert(stream);
         if let Some(stream) = self.streams.get_mut(id) {
