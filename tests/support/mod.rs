@@ -18,8 +18,8 @@
 
 pub mod amqp;
 pub mod client;
-pub mod http;
 pub mod flood;
+pub mod http;
 pub mod pair;
 pub mod programs;
 pub mod raw;
