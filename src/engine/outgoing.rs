@@ -201,6 +201,12 @@ impl Engine {
         let Some((channel, mut sending)) = self.take_sending(link, delivery) else {
             return Sent::Whole { room: true };
         };
+        if sending.delivery_id.is_none() {
+            // It used no credit, but routing counts what it gave us; the receiver, who saw nothing, won't tell it anew.
+            let credit =
+                self.links.get(link).filter(|state| state.credit_left() > 0).map(|state| state.credit_event(link));
+            self.queue.extend(credit.map(super::connection::Queued::Event));
+        }
         if sending.delivery_id.is_none() || sending.finished {
             return Sent::Whole { room: self.room_or_wait(channel) };
         }
