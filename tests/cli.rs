@@ -164,18 +164,23 @@ fn check_says_ok_or_every_error_with_its_line() {
 
 #[test]
 fn a_bad_configuration_does_not_start() {
-    let bad = File::new("start.conf", "listener {\n requireSsl: yes\n}\n");
+    let bad = File::new("start.conf", "listener {\n port: 5x\n role: edge\n}\n");
     let output = ringway(&["-c", bad.path()]);
     assert_eq!(output.status.code(), Some(1));
     let path = bad.path();
-    assert_eq!(
-        stderr(&output),
+    let ends = [
+        format!("{path}:2: listener: port: expected a number from 0 to 65535, amqp or amqps, found '5x'\n"),
         format!(
-            "{path}:2: listener: requireSsl: yes: not served by this version (TLS): take it out, or start with \
-             --allow-unsupported, then the listener stays closed\n\
-             Cannot load configuration file {path}: see above\n"
-        )
-    );
+            "\nringway: Exception: Cannot load configuration file {path}: port: expected a number from 0 to 65535, \
+                 amqp or amqps, found '5x'\n"
+        ),
+    ];
+    let text = stderr(&output);
+    assert!(text.starts_with(&ends[0]) && text.ends_with(&ends[1]), "{text}");
+    let missing = ringway(&["-c", "/nonexistent/router.conf"]);
+    assert!(stderr(&missing).ends_with(
+        "ringway: Exception: Cannot load configuration file /nonexistent/router.conf: No such file or directory (os error 2)\n"
+    ));
 }
 
 #[test]

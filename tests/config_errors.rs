@@ -156,7 +156,7 @@ fn sections_that_are_not_served_are_checked_all_the_same() {
     for (section, lines, error) in [
         ("connector", "adress: a", "2: connector: unknown attribute 'adress'"),
         ("connector", "connectionStatus: x", "2: connector: 'connectionStatus' can't be given: the router says it"),
-        ("connector", "role: inter-router", "2: connector: role inter-router: a router of mode 'standalone'"),
+        ("connector", "role: inter-router", "2: connector: role='standalone' not allowed to connect"),
         ("linkRoute", "prefix: a", "1: linkRoute: 'direction' is needed"),
         ("linkRoute", "dir: in", "1: linkRoute: either a 'prefix' or a 'pattern'"),
         ("linkRoute", "dir: in\nprefix: a\nconnection: b\ncontainerId: c", "4: linkRoute: cannot have both"),

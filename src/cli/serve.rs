@@ -6,16 +6,32 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
+/// What is wrong with a configuration.
+struct Wrong {
+    /// All of it, a line each.
+    lines: String,
+    /// The first thing, without its place.
+    first: String,
+}
+
+impl From<ConfigError> for Wrong {
+    fn from(error: ConfigError) -> Self {
+        let first = error.problems.first().map(|problem| problem.what().to_string());
+        Wrong { lines: everything(&error), first: first.unwrap_or_default() }
+    }
+}
+
 /// Reads a file and checks all that can be checked without starting.
-fn load(file: &Path, unsupported: Unsupported) -> Result<Config, String> {
+fn load(file: &Path, unsupported: Unsupported) -> Result<Config, Wrong> {
     let name = file.display().to_string();
-    let bytes = std::fs::read(file).map_err(|error| format!("{name}: {error}"))?;
+    let unreadable = |error: std::io::Error| Wrong { lines: format!("{name}: {error}"), first: error.to_string() };
+    let bytes = std::fs::read(file).map_err(unreadable)?;
     // Not UTF-8: a comment in another encoding does no harm, a value has to survive the checks as it is.
     let text = String::from_utf8_lossy(&bytes);
-    let config = config::load_with(&text, &name, unsupported).map_err(|error| everything(&error))?;
+    let config = config::load_with(&text, &name, unsupported)?;
     match control::check(&config) {
         Ok(()) => Ok(config),
-        Err((line, text)) => Err(format!("{name}:{line}: {text}")),
+        Err((line, text)) => Err(Wrong { lines: format!("{name}:{line}: {text}"), first: text }),
     }
 }
 
@@ -30,7 +46,7 @@ fn everything(error: &ConfigError) -> String {
 
 /// Says whether a file is right.
 pub fn check(file: &Path, unsupported: Unsupported) -> Result<(), String> {
-    let config = load(file, unsupported)?;
+    let config = load(file, unsupported).map_err(|wrong| wrong.lines)?;
     for warning in config.warnings.iter().chain(&config.unsupported) {
         println!("{warning} (warning)");
     }
@@ -48,12 +64,17 @@ pub fn serve(
 ) -> Result<(), String> {
     let (config, name) = match file {
         None => {
-            let config = config::load(config::DEFAULT, config::DEFAULT_NAME).map_err(|error| everything(&error));
+            let config = config::load(config::DEFAULT, config::DEFAULT_NAME).map_err(Wrong::from);
             (config, config::DEFAULT_NAME.to_string())
         }
         Some(file) => (load(file, unsupported), file.display().to_string()),
     };
-    let config = config.map_err(|text| format!("{text}\nCannot load configuration file {name}: see above"))?;
+    // The last line is qdrouterd's, since scripts look for it.
+    let cannot = |wrong: Wrong| {
+        let Wrong { lines, first } = wrong;
+        format!("{lines}\nringway: Exception: Cannot load configuration file {name}: {first}")
+    };
+    let config = config.map_err(cannot)?;
     control::run(&config, options, listening).map_err(|error| match error {
         ControlError::Configuration(line, text) => format!("{name}:{line}: {text}"),
         error => format!("ringway: {error}"),

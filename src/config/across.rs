@@ -18,12 +18,16 @@ pub(super) fn check(sections: &[Checked], report: &mut Report) {
     single(sections, report);
     names_apart(sections, report);
     let mode = sections.iter().find(|section| section.entity.name == "router").and_then(|s| s.stated_choice("mode"));
-    for section in sections.iter().filter(|section| !section.is_broken) {
+    for section in sections {
+        if matches!(section.entity.name, "listener" | "connector") {
+            role(section, mode.unwrap_or("standalone"), report);
+        }
+        port(section, report);
+        if section.is_broken {
+            continue;
+        }
         match section.entity.name {
-            "listener" | "connector" => {
-                role(section, mode.unwrap_or("standalone"), report);
-                open_properties(section, report);
-            }
+            "listener" | "connector" => open_properties(section, report),
             "linkRoute" => {
                 prefix_or_pattern(section, report);
                 one_of(section, "containerId", "connection", report);
@@ -61,16 +65,26 @@ fn names_apart(sections: &[Checked], report: &mut Report) {
     }
 }
 
+/// The words are `qdrouterd`'s, since scripts look for them.
 fn role(section: &Checked, mode: &str, report: &mut Report) {
     let Some(role @ ("inter-router" | "edge")) = section.stated_choice("role") else { return };
     let text = match (section.entity.name, mode, role) {
         (_, "standalone", _) => {
-            "a router of mode 'standalone' is not allowed to connect to or accept connections from other routers"
+            "role='standalone' not allowed to connect to or accept connections from other routers.".to_string()
         }
-        (_, "edge", "inter-router") | ("listener", "edge", "edge") => "only allowed with router mode 'interior'",
+        (_, "edge", "inter-router") | ("listener", "edge", "edge") => {
+            format!("role='{role}' only allowed with router mode='interior'")
+        }
         _ => return,
     };
-    section.error("role", format!("role {role}: {text}"), report);
+    section.error("role", text, report);
+}
+
+fn port(section: &Checked, report: &mut Report) {
+    if let Some(Value::Port { name, number: None }) = section.stated("port") {
+        let text = format!("port: expected a number from 0 to 65535, amqp or amqps, found '{name}'");
+        section.error("port", text, report);
+    }
 }
 
 fn open_properties(section: &Checked, report: &mut Report) {

@@ -123,7 +123,7 @@ pub(super) fn listener(section: &Checked, report: &mut Report) -> Option<Listene
         return None;
     }
     let (port_name, port) = match section.value("port") {
-        Some(Value::Port { name, number }) => (name, number),
+        Some(Value::Port { name, number }) => (name, number.unwrap_or(0)),
         _ => (String::new(), 0),
     };
     Some(ListenerConfig {

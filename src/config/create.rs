@@ -72,20 +72,20 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_in_one_line() {
         for (entity, attributes, error) in [
+            ("listener", &[("prot", "1"), ("host", "a")][..], "unknown attribute 'prot'; did you mean 'port'?"),
+            ("listener", &[("requireSsl", "yes")], "requireSsl: yes: not served by this version (TLS)"),
             (
                 "listener",
-                &[("prot", "1"), ("host", "a")][..],
-                "listener: unknown attribute 'prot'; did you mean 'port'?",
+                &[("port", "77777"), ("role", "edge")],
+                "role='standalone' not allowed to connect to or accept",
             ),
-            ("listener", &[("requireSsl", "yes")], "listener: requireSsl: yes: not served by this version (TLS)"),
-            ("listener", &[("role", "edge")], "listener: role edge: a router of mode 'standalone'"),
             ("connector", &[("name", "c")], "connector 'c': not served by this version"),
-            ("address", &[], "address: either a 'prefix' or a 'pattern' attribute must be provided"),
+            ("address", &[], "either a 'prefix' or a 'pattern' attribute must be provided"),
             ("router", &[], "router: can't be created"),
             ("nothing", &[], "unknown section 'nothing'"),
         ] {
             let found = made(entity, attributes).unwrap_err();
-            assert!(found.contains(error) && !found.contains('\n'), "{found}");
+            assert!(found.starts_with(error) && !found.contains('\n'), "{found}");
         }
     }
 }

@@ -12,6 +12,16 @@ pub struct Problem {
     pub text: String,
 }
 
+impl Problem {
+    /// The text without the section's name in front.
+    pub fn what(&self) -> &str {
+        match self.text.split_once(": ") {
+            Some((section, what)) if super::schema::find(section).is_some() => what,
+            _ => &self.text,
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.line == 0 {
@@ -103,7 +113,7 @@ impl Report {
 
     /// All that is wrong or not served, without places.
     pub fn complaints(self) -> Vec<String> {
-        self.errors.into_iter().chain(self.unsupported).map(|problem| problem.text).collect()
+        self.errors.into_iter().chain(self.unsupported).map(|problem| problem.what().to_string()).collect()
     }
 
     /// The configuration if nothing is wrong with it, else all that is wrong, by line.

@@ -15,9 +15,10 @@ pub enum Value {
     Choice(&'static str),
     List(Vec<String>),
     Map(map::Map),
+    /// `number` is None where the name is no port's.
     Port {
         name: String,
-        number: u16,
+        number: Option<u16>,
     },
 }
 
@@ -60,14 +61,16 @@ pub(super) fn parse_text(attribute: &Attribute, text: &str) -> Result<Value, Str
         Kind::Words => Ok(Value::List(words(text))),
         Kind::Items | Kind::List => Ok(Value::List(items(text))),
         Kind::Map | Kind::Properties => bad("a map: '{' … '}'".to_string()),
-        Kind::Port => match (text, text.parse::<u16>()) {
-            ("amqp", _) => Ok(Value::Port { name: text.to_string(), number: 5672 }),
-            ("amqps", _) => Ok(Value::Port { name: text.to_string(), number: 5671 }),
-            ("http", _) => Ok(Value::Port { name: text.to_string(), number: 80 }),
-            ("https", _) => Ok(Value::Port { name: text.to_string(), number: 443 }),
-            (_, Ok(number)) => Ok(Value::Port { name: text.to_string(), number }),
-            _ => bad("a number from 0 to 65535, amqp or amqps".to_string()),
-        },
+        Kind::Port => {
+            let number = match text {
+                "amqp" => Some(5672),
+                "amqps" => Some(5671),
+                "http" => Some(80),
+                "https" => Some(443),
+                _ => text.parse().ok(),
+            };
+            Ok(Value::Port { name: text.to_string(), number })
+        }
         Kind::Percent(most) => match text.trim_end_matches('%').trim_end().parse::<u64>() {
             Ok(number) if number <= most => Ok(Value::Integer(number)),
             _ => bad(format!("a percentage from 0 to {most}")),

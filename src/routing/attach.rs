@@ -17,6 +17,11 @@ use crate::routing::table::AddressTable;
 use crate::routing::threshold::EdgeOutbox;
 use crate::time::Time;
 
+/// What `qdrouterd` says, since clients compare it.
+const NO_COORDINATOR: &str =
+    "The router can't coordinate transactions by itself, a linkRoute to a coordinator must be \
+                              configured to use transactions.";
+
 impl Router {
     /// A peer attaches a link: accepted with a token for it, or refused.
     pub fn attach(&mut self, attach: Attach<'_>, now: Time) -> Result<Attached, Fault> {
@@ -97,7 +102,7 @@ impl Router {
     ) -> Result<(Option<AddressId>, Option<String>), Fault> {
         let (text, dynamic) = match terminus {
             Terminus::Coordinator => {
-                return Err(Fault::link("amqp:precondition-failed", "this router coordinates no transactions"));
+                return Err(Fault::link("amqp:precondition-failed", NO_COORDINATOR));
             }
             Terminus::Absent => (None, false),
             Terminus::Node { address, dynamic, .. } => (address.as_deref(), *dynamic),
