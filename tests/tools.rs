@@ -11,8 +11,12 @@ use support::raw::{Link, Raw};
 use support::router::Router;
 
 fn tool(router: &Router, line: &[&str]) -> Output {
+    tool_with(router, line, "")
+}
+
+fn tool_with(router: &Router, line: &[&str], stdin: &str) -> Output {
     let (tool, arguments) = line.split_first().expect("a tool");
-    run(&[&[*tool, "-b", &router.address()], arguments].concat(), "")
+    run(&[&[*tool, "-b", &router.address()], arguments].concat(), stdin)
 }
 
 fn run(line: &[&str], stdin: &str) -> Output {
@@ -161,6 +165,7 @@ fn every_display_ends_well() {
         "--vhosts",
         "--vhostgroups",
         "--vhoststats",
+        "--log",
         "--all-entities",
     ] {
         stat(&router, &[display]);
@@ -169,6 +174,8 @@ fn every_display_ends_well() {
         assert!(serde_json::from_str::<Value>(&json).is_ok(), "{display}: {json}");
     }
     assert_eq!(stat(&router, &["-n"]).lines().nth(3), Some("Router is Standalone - No Router List"));
+    assert!(stat(&router, &["--log"]).contains("SERVER (notice) Operational, "));
+    assert!(stat(&router, &["-p"]).contains("Maximum Concurrent Connections"));
     // The router by its id is this router.
     stat(&router, &["-r", "router.under.test", "-g"]);
 }
@@ -180,14 +187,51 @@ fn manage_reads_and_queries() {
     assert!(names.as_array().unwrap().iter().all(|link| link.as_object().unwrap().len() == 1), "{names}");
     let routers = manage(&router, &["query", "--type", "router"]);
     assert_eq!((&routers[0]["id"], &routers[0]["mode"]), (&json!("router.under.test"), &json!("standalone")));
+    let listeners = manage(&router, &["query", "--type", "listener"]);
+    assert_eq!(listeners[0]["port"], json!(router.port.to_string()));
+    assert_eq!(listeners[0]["type"], json!("org.apache.qpid.dispatch.listener"));
     let types = manage(&router, &["get-types", "listener"]);
     assert_eq!(types.as_object().unwrap().keys().next().unwrap(), "org.apache.qpid.dispatch.listener");
     let attributes = manage(&router, &["GET-ATTRIBUTES", "--type=listener"]);
     assert!(attributes["org.apache.qpid.dispatch.listener"].as_array().unwrap().contains(&json!("idleTimeoutSeconds")));
     assert_eq!(manage(&router, &["get-mgmt-nodes"]).as_array().map(Vec::len), Some(0));
     assert!(manage(&router, &["GET-SCHEMA"])["entityTypes"]["listener"].is_object());
+    assert!(manage(&router, &["get-log", "limit=2"]).as_array().is_some_and(|lines| lines.len() == 2));
     let one_line = said(tool(&router, &["manage", "--indent=-1", "query", "--type=router", "id", "mode"]));
     assert_eq!(one_line, "[{\"id\": \"router.under.test\", \"mode\": \"standalone\"}]\n");
+}
+
+#[test]
+fn manage_creates_reads_updates_and_deletes() {
+    let router = Router::start("");
+    let long_type = "org.apache.qpid.dispatch.router.config.address";
+    let line = ["CREATE", "--type=address", "--name=news", "prefix=news", "distribution=multicast"];
+    let created = manage(&router, &line);
+    let facts = |entity: &Value| ["name", "type", "prefix", "distribution"].map(|name| entity[name].clone());
+    assert_eq!(facts(&created), [json!("news"), json!(long_type), json!("news"), json!("multicast")]);
+    let read = manage(&router, &["READ", "--type=address", "--name=news"]);
+    assert_eq!(facts(&read), facts(&created));
+    assert_eq!(manage(&router, &["read", "--type=address", "--identity", read["identity"].as_str().unwrap()]), read);
+    assert!(refused(tool(&router, &[&["manage"], &line[..]].concat())).starts_with("BadRequestStatus: "));
+
+    let list = r#"[{"type": "address", "name": "a", "prefix": "a"}, {"type": "address", "name": "b", "prefix": "b"}]"#;
+    let answer = said(tool_with(&router, &["manage", "create", "--stdin"], list));
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    assert_eq!(answer.as_array().unwrap().iter().map(|entity| &entity["name"]).collect::<Vec<_>>(), ["a", "b"]);
+    let prefixes = manage(&router, &["QUERY", "--type=address", "prefix"]);
+    assert_eq!(prefixes, json!([{"prefix": "news"}, {"prefix": "a"}, {"prefix": "b"}]));
+
+    for _ in 0..2 {
+        let deleted = tool(&router, &["manage", "DELETE", "--type=address", "--name=a"]);
+        match deleted.status.code() {
+            Some(0) => assert_eq!(said(deleted), ""),
+            _ => assert!(refused(deleted).starts_with("NotFoundStatus: ")),
+        }
+    }
+    assert_eq!(manage(&router, &["QUERY", "--type=address", "prefix"]).as_array().unwrap().len(), 2);
+
+    let log = manage(&router, &["UPDATE", "--type=log", "--name=log/DEFAULT", "enable=warning+"]);
+    assert_eq!(log["enable"], json!("warning+"));
 }
 
 #[test]
