@@ -1,0 +1,132 @@
+"""What the scripts of this directory share: processes on cores of their own, `ringway load`, medians, results with
+their environment.
+
+Environment variables: ROUTER, the program (target/release/ringway); ROUTER_CORES and LOAD_CORES, as taskset takes them
+(0 and 1): unpinned, figures of a closed loop flip with placement. REAL_TIME=1 gives both a real-time priority, for machines
+that do something else as well.
+"""
+
+import json
+import os
+import platform
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROUTER = os.environ.get("ROUTER", os.path.join(HERE, "..", "target", "release", "ringway"))
+ROUTER_CORES = os.environ.get("ROUTER_CORES", "0")
+LOAD_CORES = os.environ.get("LOAD_CORES", "1")
+RESULTS = os.path.join(HERE, "results")
+
+
+def pinned(cores, command):
+    """The command, on those cores alone."""
+    priority = ["chrt", "-f", "1"] if os.environ.get("REAL_TIME") == "1" else []
+    return [*priority, "taskset", "-c", cores, *command]
+
+
+class Router:
+    """A router of ours with one listener, for as long as the `with` lasts."""
+
+    def __init__(self, arguments=(), program=ROUTER, cores=ROUTER_CORES):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.directory = tempfile.mkdtemp(prefix="ringway-perf-")
+        configuration = os.path.join(self.directory, "router.conf")
+        with open(configuration, "w") as file:
+            file.write("router {\n    mode: standalone\n    id: perf\n}\n")
+            file.write(f"listener {{\n    host: 127.0.0.1\n    port: {self.port}\n    authenticatePeer: no\n}}\n")
+            file.write("log {\n    module: DEFAULT\n    enable: warning+\n}\n")
+        if not os.path.exists(program):
+            sys.exit(f"{program} is missing: cargo build --release")
+        command = pinned(cores, [program, "-c", configuration, *arguments])
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self.pid = self.process.pid
+        self.url = f"127.0.0.1:{self.port}"
+
+    def __enter__(self):
+        for _ in range(100):
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                return self
+            except OSError:
+                time.sleep(0.05)
+        self.__exit__()
+        sys.exit("the router doesn't listen")
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.directory)
+
+
+def load(url, arguments, pid=None):
+    """The figures of one `ringway load`."""
+    command = [ROUTER, "load", "--json", "--quiet", "--bus", url, *map(str, arguments)]
+    if pid:
+        command += ["--router-pid", str(pid)]
+    done = subprocess.run(pinned(LOAD_CORES, command), stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: failed")
+    return json.loads(done.stdout)
+
+
+def median(figures, get):
+    values = [get(figure) for figure in figures]
+    return None if any(value is None for value in values) else statistics.median(values)
+
+
+def throughput_of(figure):
+    return figure["messages_per_second"]
+
+
+def cpu_of(figure):
+    return figure["router_cpu_microseconds_per_message"]
+
+
+def latency_of(percentile):
+    return lambda figure: figure["latency_microseconds"] and figure["latency_microseconds"][percentile]
+
+
+def environment():
+    """What a figure is worth nothing without."""
+
+    def output(*command):
+        try:
+            return subprocess.run(command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.strip()
+        except OSError:
+            return ""
+
+    with open("/proc/cpuinfo") as file:
+        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+        "commit": output("git", "describe", "--always", "--dirty"),
+        "command": [os.path.basename(sys.argv[0]), *sys.argv[1:]],
+        "version": output(ROUTER, "-v"),
+        "kernel": platform.release(),
+        "cpu": models[0] if models else platform.machine(),
+        "cpus": os.cpu_count(),
+        "governor": open(governor).read().strip() if os.path.exists(governor) else None,
+        "load_average": os.getloadavg(),
+        "router_cores": ROUTER_CORES,
+        "load_cores": LOAD_CORES,
+        "real_time": os.environ.get("REAL_TIME") == "1",
+    }
+
+
+def save(name, result):
+    """Writes a result with its environment to results/NAME.json, and gives the path without the suffix."""
+    os.makedirs(RESULTS, exist_ok=True)
+    path = os.path.join(RESULTS, name)
+    with open(path + ".json", "w") as file:
+        json.dump({"environment": environment(), **result}, file, indent=1)
+        file.write("\n")
+    return path
