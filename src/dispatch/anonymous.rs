@@ -1,7 +1,7 @@
 //! Messages of an anonymous link: each says itself where it goes, in its properties' `to` (AMQP 1.0, section 3.2.4).
 
 use super::{find, Dispatch, Peer};
-use crate::ids::{ConnectionId, LinkHandle, LinkId, WireDelivery};
+use crate::ids::{ConnectionId, LinkHandle, LinkId, SessionNumber, WireDelivery};
 use crate::limits;
 use crate::payload::Payload;
 use crate::routing::Arrival;
@@ -15,12 +15,17 @@ const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
 /// having none.
 pub const HELD_BYTES_MAX: usize = limits::SESSION_INCOMING_BYTES;
 
+/// And how many of them.
+const HELD_MESSAGES_MAX: usize = 1024;
+
 /// The begin of a message whose properties have not arrived yet.
 pub struct Held {
     pub wire: WireDelivery,
     pub message_format: u32,
     pub settled: bool,
     pub payload: Payload,
+    /// Bytes of it that don't count in its session's window for now.
+    pub lent: usize,
 }
 
 /// Where a message goes.
@@ -59,9 +64,19 @@ fn ends_before_properties(payload: &Payload) -> bool {
 
 /// Takes a held message out.
 pub(super) fn take_held(peer: &mut Peer, link: LinkHandle) -> Option<Held> {
-    let held = peer.held.remove(&link)?;
+    let mut held = peer.held.remove(&link)?;
     peer.held_bytes -= held.payload.len();
+    peer.engine.payload_returned(held.wire.session, std::mem::take(&mut held.lent));
     Some(held)
+}
+
+/// A session's window is shut. What is held of its messages counts no longer, once: whole they will be only when more comes.
+pub(super) fn lend_held(peer: &mut Peer, session: SessionNumber) {
+    let mut bytes = 0;
+    for held in peer.held.values_mut().filter(|held| held.wire.session == session) {
+        bytes += held.payload.len() - std::mem::replace(&mut held.lent, held.payload.len());
+    }
+    peer.engine.payload_released(session, bytes);
 }
 
 impl Dispatch {
@@ -93,7 +108,7 @@ impl Dispatch {
                 return 1;
             }
         };
-        let Held { wire, message_format, settled, payload } = held;
+        let Held { wire, message_format, settled, payload, .. } = held;
         let arrival = Arrival { wire, message_format, settled, complete: !more, payload, to };
         if is_decodable {
             let owner = to.and_then(|to| self.owner_of_address(to)).filter(|owner| *owner != self.shard);
@@ -108,7 +123,8 @@ impl Dispatch {
     }
 
     fn may_hold(&mut self, id: ConnectionId, bytes: usize) -> bool {
-        find(&mut self.peers, id).is_some_and(|peer| peer.held_bytes + bytes <= HELD_BYTES_MAX)
+        find(&mut self.peers, id)
+            .is_some_and(|peer| peer.held_bytes + bytes <= HELD_BYTES_MAX && peer.held.len() < HELD_MESSAGES_MAX)
     }
 
     /// A later frame of a message that the router doesn't have: held, or done with.

@@ -377,13 +377,10 @@ impl Dispatch {
         }
     }
 
-    /// A session's window is shut. Messages held for their address will be long before they are whole: their bytes count
-    /// no longer, and the router does what it can about its own.
+    /// A session's window is shut: what is held counts no longer, and the router does what it can about its own.
     fn session_full(&mut self, id: ConnectionId, session: SessionNumber, now: Time) {
         if let Some(peer) = find(&mut self.peers, id) {
-            let held = peer.held.values().filter(|held| held.wire.session == session);
-            let bytes = held.map(|held| held.payload.len()).sum();
-            peer.engine.payload_released(session, bytes);
+            anonymous::lend_held(peer, session);
         }
         let shared = self.session_full_elsewhere(id, session);
         self.router.session_full(id, session, shared, now);
@@ -503,7 +500,7 @@ impl Dispatch {
             return self.unusual_transfer(
                 id,
                 (handle, link),
-                Held { wire, message_format, settled, payload },
+                Held { wire, message_format, settled, payload, lent: 0 },
                 more,
                 now,
             );
@@ -528,7 +525,7 @@ impl Dispatch {
         if self.router.is_anonymous(link.1) {
             return self.look_for_to(id, link, transfer, more, now);
         }
-        let Held { wire, message_format, settled, payload } = transfer;
+        let Held { wire, message_format, settled, payload, .. } = transfer;
         let arrival = Arrival { wire, message_format, settled, complete: !more, payload, to: None };
         match link.1.shard() {
             Some(owner) => return self.deliver_elsewhere(id, link.0, owner, arrival),

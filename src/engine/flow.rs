@@ -119,6 +119,14 @@ impl Engine {
         self.write_link_flow(link, true);
     }
 
+    /// What was said to be released is here all the same, and counts again.
+    pub fn payload_returned(&mut self, session: SessionNumber, bytes: usize) {
+        self.held.bytes += bytes;
+        if let Some(session) = self.session_mut(session.0) {
+            session.held_bytes += bytes;
+        }
+    }
+
     /// Payload bytes that this session brought have left the router.
     #[inline]
     pub fn payload_released(&mut self, session: SessionNumber, bytes: usize) {

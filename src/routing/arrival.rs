@@ -145,9 +145,14 @@ impl Router {
     /// More of an incomplete delivery is here: it goes on when it is complete or large enough.
     fn buffer(&mut self, slot: Slot, added: usize) {
         let record = &mut self.deliveries[slot];
+        let is_first = !record.is(BUFFERED);
         record.set(BUFFERED);
-        let Some(link) = self.links.get(record.in_link) else { return };
-        let session = &mut self.connections.sessions[link.session_slot as usize];
+        let Some(session_slot) = self.links.get(record.in_link).map(|link| link.session_slot) else { return };
+        if is_first {
+            self.note_buffering(slot, session_slot);
+        }
+        let record = &self.deliveries[slot];
+        let session = &mut self.connections.sessions[session_slot as usize];
         session.buffered_bytes += added;
         let streams = record.bytes >= limits::STREAM_BYTES_MIN as u64 || session.buffered_bytes > BUFFERED_BYTES_MAX;
         if streams || record.is(COMPLETE) {
@@ -215,6 +220,9 @@ impl Router {
         let never_copied = record.kind == Kind::Message && record.stage == Stage::Buffering;
         record.stage = Stage::Done;
         record.payload = Payload::new();
+        if !record.is(COMPLETE | CUT) {
+            self.note_under_way(slot);
+        }
         if never_copied {
             self.miss_all(slot);
         }

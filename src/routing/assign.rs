@@ -115,6 +115,9 @@ impl Router {
                 }
             }
         }
+        if !complete {
+            self.note_under_way(slot);
+        }
         self.polled = complete.then_some(Polled { link: link_id, delivery });
         Some(Output::Send { port, delivery, message_format, settled, complete, payload })
     }
@@ -264,6 +267,7 @@ impl Router {
         let session = &mut self.connections.sessions[slot as usize];
         session.blocked = false;
         let mut parked = std::mem::take(&mut session.parked);
+        session.parked_gone = 0;
         for link_id in parked.drain(..) {
             if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
                 consumer.parked = false;

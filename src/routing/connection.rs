@@ -1,8 +1,9 @@
 //! Connections and their sessions, as far as routing needs them: which links go with them, and whether a session
 //! takes deliveries.
 
-use crate::ids::{ConnectionId, LinkId, SessionNumber, ELSEWHERE};
+use crate::ids::{ConnectionId, DeliveryId, LinkId, SessionNumber, ELSEWHERE};
 use slab::Slab;
+use std::collections::BTreeMap;
 
 /// A session's place in [`Connections`].
 pub type SessionSlot = u32;
@@ -17,6 +18,11 @@ pub struct Session {
     pub blocked: bool,
     /// Consumers that would have had a delivery but for that.
     pub parked: Vec<LinkId>,
+    /// How many of these are gone.
+    pub parked_gone: u32,
+    /// Incomplete deliveries that are buffered, and ones that are under way; with some that were.
+    pub buffering: Vec<DeliveryId>,
+    pub under_way: Vec<DeliveryId>,
     /// Payload bytes of deliveries that aren't complete and have no consumer.
     pub buffered_bytes: usize,
     /// Its window is shut by what is held of it, as far as is known.
@@ -33,8 +39,7 @@ struct Connection {
     generation: u32,
     link_capacity: u32,
     links: Vec<LinkId>,
-    /// Sorted by number.
-    sessions: Vec<(SessionNumber, SessionSlot)>,
+    sessions: BTreeMap<SessionNumber, SessionSlot>,
 }
 
 #[derive(Default)]
@@ -91,7 +96,7 @@ impl Connections {
 
     pub fn open(&mut self, id: ConnectionId, link_capacity: u32) {
         let connection =
-            Connection { generation: id.generation, link_capacity, links: Vec::new(), sessions: Vec::new() };
+            Connection { generation: id.generation, link_capacity, links: Vec::new(), sessions: BTreeMap::new() };
         self.put(id, connection);
     }
 
@@ -119,7 +124,12 @@ impl Connections {
     /// The router has links of its own.
     pub fn open_own(&mut self, link_capacity: u32) {
         let generation = ConnectionId::ROUTER.generation;
-        self.own.get_or_insert_with(|| Connection { generation, link_capacity, links: vec![], sessions: vec![] });
+        self.own.get_or_insert_with(|| Connection {
+            generation,
+            link_capacity,
+            links: vec![],
+            sessions: BTreeMap::new(),
+        });
     }
 
     fn get(&self, id: ConnectionId) -> Option<&Connection> {
@@ -161,9 +171,7 @@ impl Connections {
     }
 
     pub fn session(&self, id: ConnectionId, number: SessionNumber) -> Option<SessionSlot> {
-        let sessions = &self.get(id)?.sessions;
-        let at = sessions.binary_search_by_key(&number, |(number, _)| *number).ok()?;
-        Some(sessions[at].1)
+        self.get(id)?.sessions.get(&number).copied()
     }
 
     /// Notes a link. Gives its place in the connection's list, and its session. None: no such connection.
@@ -177,20 +185,23 @@ impl Connections {
         };
         let sessions = &mut self.sessions;
         let connection = place.as_mut().filter(|connection| connection.generation == id.generation)?;
-        let session = match connection.sessions.binary_search_by_key(&number, |(number, _)| *number) {
-            Ok(at) => connection.sessions[at].1,
-            Err(at) => {
+        let session = match connection.sessions.get(&number) {
+            Some(session) => *session,
+            None => {
                 let session = Session {
                     number,
                     links: 0,
                     attached: 0,
                     blocked: false,
                     parked: Vec::new(),
+                    parked_gone: 0,
+                    buffering: Vec::new(),
+                    under_way: Vec::new(),
                     buffered_bytes: 0,
                     full: false,
                 };
                 let slot = sessions.insert(session) as SessionSlot;
-                connection.sessions.insert(at, (number, slot));
+                connection.sessions.insert(number, slot);
                 slot
             }
         };
@@ -209,7 +220,9 @@ impl Connections {
         let (number, is_last) = (session.number, session.attached == 0);
         let connection = self.get_mut(id)?;
         if is_last {
-            connection.sessions.retain(|(n, s)| (*n, *s) != (number, slot));
+            if connection.sessions.get(&number) == Some(&slot) {
+                connection.sessions.remove(&number);
+            }
         }
         connection.links.swap_remove(position as usize);
         let moved = connection.links.get(position as usize).copied();

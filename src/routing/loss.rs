@@ -1,13 +1,25 @@
 //! Links and connections that go, and what becomes of their deliveries.
 
+use crate::arena::Arena;
 use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId};
 use crate::link::Direction;
 use crate::outcome::State;
+use crate::routing::connection::Session;
 use crate::routing::delivery::{By, Kind, Slot, Stage, NONE};
 use crate::routing::delivery::{COMPLETE, COUNTED, CUT, OPEN, OUT_SETTLED, SENDING, SENT_SETTLED, SETTLED, UNSENT};
-use crate::routing::link::End;
+use crate::routing::link::{End, Link};
 use crate::routing::router::Router;
 use crate::time::Time;
+
+/// A parked consumer goes. Its place in its session's list is swept out when there are more of its kind than others, so that
+/// each costs O(1).
+fn leave_parking(session: &mut Session, links: &Arena<LinkId, Link>, link_id: LinkId) {
+    session.parked_gone += 1;
+    if session.parked_gone as usize * 2 > session.parked.len() {
+        session.parked.retain(|id| *id != link_id && links.contains(*id));
+        session.parked_gone = 0;
+    }
+}
 
 impl Router {
     /// A connection is over, and all its links with it; nothing is said to it any more.
@@ -184,7 +196,7 @@ impl Router {
             }
         }
         if parked {
-            self.connections.sessions[session as usize].parked.retain(|id| *id != link_id);
+            leave_parking(&mut self.connections.sessions[session as usize], &self.links, link_id);
         }
     }
 

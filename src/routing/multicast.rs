@@ -10,7 +10,7 @@ use crate::outcome::{State, StateKind};
 use crate::payload::Payload;
 use crate::routing::address::Address;
 use crate::routing::delivery::{By, Kind, List, Slot, Stage, NONE};
-use crate::routing::delivery::{COMPLETE, DEPTH, OPEN, OUT_SETTLED, PRESETTLED, SENT, SETTLED};
+use crate::routing::delivery::{COMPLETE, CUT, DEPTH, OPEN, OUT_SETTLED, PRESETTLED, SENT, SETTLED};
 use crate::routing::router::Router;
 use crate::routing::settle::is_outcome;
 
@@ -34,6 +34,9 @@ impl Router {
         let record = &mut self.deliveries[message];
         record.stage = Stage::Assigned;
         let payload = std::mem::take(&mut record.payload);
+        if !record.is(COMPLETE | CUT) {
+            self.note_under_way(message);
+        }
         for at in 0..consumers {
             let Some(link_id) = self.addresses.get(id).map(|address| address.consumers[at]) else { break };
             let Some(link) = self.links.get_mut(link_id) else { continue };

@@ -7,7 +7,7 @@
 //! - what waits doesn't count as held any more (credit bounds it), when a delivery under way has nothing left to send;
 //! - an incomplete one that waits and has grown beyond a bound is given back to its sender.
 
-use crate::ids::{ConnectionId, LinkId, SessionNumber};
+use crate::ids::{ConnectionId, DeliveryId, LinkId, SessionNumber};
 use crate::limits;
 use crate::outcome::State;
 use crate::routing::connection::SessionSlot;
@@ -19,6 +19,9 @@ use crate::time::Time;
 /// Bytes of an incomplete delivery that may wait without counting as held by its session.
 const LENT_BYTES_MAX: u64 = limits::SESSION_INCOMING_BYTES as u64;
 
+/// Lists of a session are swept when they have grown to a power of two from this one on.
+const SWEPT_MIN: usize = 64;
+
 impl Router {
     /// A session's window is shut: it brought as much payload as the router may hold of it. `shared`: other shards have links
     /// of it, so one of its deliveries may be under way there, and wait for what the window brings.
@@ -26,18 +29,59 @@ impl Router {
         self.begin(now);
         let Some(session) = self.connections.session(connection, session) else { return };
         self.connections.sessions[session as usize].full = true;
-        for slot in self.deliveries_of(connection, session) {
-            let record = &self.deliveries[slot];
-            if record.stage == Stage::Buffering && !record.is(COMPLETE | CUT) {
+        for id in std::mem::take(&mut self.connections.sessions[session as usize].buffering) {
+            let Some(slot) = self.deliveries.slot(id) else { continue };
+            if self.deliveries[slot].stage == Stage::Buffering && !self.deliveries[slot].is(COMPLETE | CUT) {
                 self.unbuffer(slot);
                 self.offer(slot);
             }
         }
+        self.sweep_under_way(session);
         if shared {
             self.lend(connection, session);
         } else {
             self.starved = Some((connection, session));
         }
+    }
+
+    /// An incomplete delivery waits for its rest.
+    pub(super) fn note_buffering(&mut self, slot: Slot, session: SessionSlot) {
+        let id = self.deliveries.id(slot);
+        let buffering = &mut self.connections.sessions[session as usize].buffering;
+        buffering.push(id);
+        if buffering.len().is_power_of_two() && buffering.len() >= SWEPT_MIN {
+            let deliveries = &self.deliveries;
+            buffering.retain(|id| deliveries.slot(*id).is_some_and(|slot| deliveries[slot].stage == Stage::Buffering));
+        }
+    }
+
+    /// An incomplete delivery is on its way to a consumer, or to nobody: its session may wait for the rest of it.
+    #[cold]
+    pub(super) fn note_under_way(&mut self, slot: Slot) {
+        let id = self.deliveries.id(slot);
+        let Some(session) = self.links.get(self.deliveries[slot].in_link).map(|link| link.session_slot) else { return };
+        let under_way = &mut self.connections.sessions[session as usize].under_way;
+        under_way.push(id);
+        if under_way.len().is_power_of_two() && under_way.len() >= SWEPT_MIN {
+            self.sweep_under_way(session);
+        }
+    }
+
+    /// Forgets those that are over or complete. Each is forgotten once.
+    fn sweep_under_way(&mut self, session: SessionSlot) {
+        let deliveries = &self.deliveries;
+        let is_incomplete = |slot: Slot| !deliveries[slot].is(COMPLETE | CUT);
+        let under_way = &mut self.connections.sessions[session as usize].under_way;
+        under_way.retain(|id| deliveries.slot(*id).is_some_and(is_incomplete));
+    }
+
+    /// Whether a delivery goes on only when more of it comes.
+    fn is_starved(&self, id: DeliveryId) -> bool {
+        self.deliveries.slot(id).is_some_and(|slot| {
+            let record = &self.deliveries[slot];
+            let under_way = matches!(record.stage, Stage::Assigned | Stage::Done);
+            under_way && !record.is(COMPLETE | CUT) && record.unreleased == 0
+        })
     }
 
     /// All that came of an incomplete delivery has left the router. When its session is full, nothing more will come by
@@ -52,24 +96,18 @@ impl Router {
 
     /// Opens a full session's window when one of its deliveries is under way and has nothing left to send.
     pub(super) fn relieve(&mut self, connection: ConnectionId, session: SessionSlot) {
-        let all = self.deliveries_of(connection, session);
-        let is_starved = |slot: &Slot| {
-            let record = &self.deliveries[*slot];
-            let under_way = matches!(record.stage, Stage::Assigned | Stage::Done);
-            under_way && !record.is(COMPLETE) && !record.is(CUT) && record.unreleased == 0
-        };
-        if all.iter().any(is_starved) {
+        let Some(known) = self.connections.sessions.get(session as usize) else { return };
+        if known.under_way.iter().any(|id| self.is_starved(*id)) {
             self.lend(connection, session);
         }
     }
 
     /// What waits of a session doesn't count as held any more.
     fn lend(&mut self, connection: ConnectionId, session: SessionSlot) {
-        let all = self.deliveries_of(connection, session);
         if let Some(session) = self.connections.sessions.get_mut(session as usize) {
             session.full = false;
         }
-        for slot in all {
+        for slot in self.deliveries_of(connection, session) {
             let record = &self.deliveries[slot];
             let lent = record.is(COMPLETE) || record.bytes <= LENT_BYTES_MAX;
             match (record.stage, record.kind) {
