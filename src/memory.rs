@@ -23,6 +23,7 @@ pub struct Memory {
     limit: usize,
     connections_max: usize,
     used: AtomicUsize,
+    used_max: AtomicUsize,
     /// What peers may send by the windows that they were told and haven't used.
     promised: AtomicUsize,
     connections: AtomicUsize,
@@ -38,7 +39,7 @@ impl Memory {
     /// `limit`: bytes. `connections_max`: see [`Self::join`].
     pub fn new(limit: usize, connections_max: usize) -> Memory {
         let zero = || AtomicUsize::new(0);
-        Memory { limit, connections_max, used: zero(), promised: zero(), connections: zero() }
+        Memory { limit, connections_max, used: zero(), used_max: zero(), promised: zero(), connections: zero() }
     }
 
     /// Bytes.
@@ -52,6 +53,11 @@ impl Memory {
         self.used.load(Relaxed)
     }
 
+    /// The most that counted at a time.
+    pub fn used_max(&self) -> usize {
+        self.used_max.load(Relaxed)
+    }
+
     /// Bytes that peers may send by their windows.
     pub fn promised(&self) -> usize {
         self.promised.load(Relaxed)
@@ -59,7 +65,10 @@ impl Memory {
 
     #[inline]
     pub fn add(&self, bytes: usize) {
-        self.used.fetch_add(bytes, Relaxed);
+        let now = self.used.fetch_add(bytes, Relaxed) + bytes;
+        if now > self.used_max.load(Relaxed) {
+            self.used_max.fetch_max(now, Relaxed);
+        }
     }
 
     #[inline]

@@ -147,7 +147,11 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     listening(&places);
     let figures = settings::figures(config, &router_id, shards.len());
     let known = Known::new(config, figures, running)?;
-    runtime.block_on(serve(shards, http, Reporter::new(log, places), known))
+    let reporter = Rc::new(RefCell::new(Reporter::new(log, places)));
+    let result = runtime.block_on(serve(shards, http, reporter.clone(), known));
+    reporter.borrow_mut().memory(&memory);
+    reporter.borrow_mut().stopped(&result);
+    result
 }
 
 /// Holds back the signals that the router acts on, until what handles them is there; threads that are started meanwhile
@@ -213,12 +217,11 @@ fn announce(config: &Config, router_id: &str, log: &mut Log) {
 async fn serve(
     shards: Vec<ShardHandle>,
     http: Vec<http::Bound>,
-    reporter: Reporter,
+    reporter: Rc<RefCell<Reporter>>,
     known: Known,
 ) -> Result<(), ControlError> {
     let mailboxes: Rc<[Arc<Mailbox>]> = shards.iter().map(|shard| shard.mailbox.clone()).collect();
     let Some(reports) = mailboxes.first().map(|mailbox| mailbox.reports().clone()) else { return Ok(()) };
-    let reporter = Rc::new(RefCell::new(reporter));
     let is_over = Rc::new(Cell::new(false));
     let asked = Shards::new(mailboxes.iter().cloned());
     let pages = Http::new(asked.clone(), Instant::now());
@@ -234,7 +237,6 @@ async fn serve(
     is_over.set(true);
     reports.ring();
     let _ = reading.await;
-    reporter.borrow_mut().stopped(&result);
     result
 }
 

@@ -6,6 +6,7 @@ use crate::engine::RemoteError;
 use crate::ids::LinkId;
 use crate::link::Direction;
 use crate::log::{Level, Module};
+use crate::memory::Memory;
 use crate::routing::{Edge, Unit};
 use crate::shard::Report;
 use std::collections::BTreeMap;
@@ -244,6 +245,13 @@ impl Reporter {
             Ok(()) => self.line(Module::Server, Level::Notice, format_args!("Stopped")),
             Err(error) => self.line(Module::Server, Level::Critical, format_args!("{error}")),
         }
+    }
+
+    /// What was held for peers, told when the router ends.
+    pub fn memory(&mut self, memory: &Memory) {
+        let (most, limit) = (memory.used_max() / 1024, memory.limit() / 1024);
+        let text = format_args!("Memory for peers: at most {most} KiB at a time, of {limit} KiB");
+        self.line(Module::Server, Level::Info, text);
     }
 
     /// Reports can't be heard any more: messages go on, the log doesn't.

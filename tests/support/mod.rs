@@ -12,12 +12,14 @@
 //! - `http`: a client of its HTTP listeners, and a strict reader of metrics.
 //! - `router`: starts the router under test on a port of its own and stops it in an orderly way.
 //! - `flood`: sends and receives many messages fast.
+//! - `crowd`: very many well-behaved clients on one thread.
 //! - `programs`: builds and runs programs written with other people's client libraries.
 
 #![allow(dead_code)]
 
 pub mod amqp;
 pub mod client;
+pub mod crowd;
 pub mod flood;
 pub mod http;
 pub mod pair;

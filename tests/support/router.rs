@@ -13,6 +13,9 @@ const SHARDS: &str = "RINGWAY_TEST_SHARDS";
 /// One anonymous listener; all addresses balanced.
 pub const PLAIN: &str = "";
 
+/// Logs only what is wrong, for clients that come and go by the thousand.
+pub const QUIET: &str = "log {\n    module: DEFAULT\n    enable: warning+\n}\n";
+
 /// One prefix a distribution.
 pub const DISTRIBUTIONS: &str = "\
 address {\n    prefix: multicast\n    distribution: multicast\n}\n\
@@ -49,8 +52,13 @@ impl Router {
 
     /// `listener`: more attributes for the listener, one a line.
     pub fn start_with(listener: &str, sections: &str) -> Router {
+        Router::start_of(listener, "", sections)
+    }
+
+    /// `router`: more attributes for the router, one a line.
+    pub fn start_of(listener: &str, router: &str, sections: &str) -> Router {
         let shards = std::env::var(SHARDS).unwrap_or_else(|_| "1".to_string());
-        Router::start_as(listener, sections, &["--shards", &shards])
+        Router::start_all(listener, router, sections, &["--shards", &shards])
     }
 
     /// With so many shards, whatever the environment says.
@@ -60,12 +68,16 @@ impl Router {
 
     /// `arguments`: more of the command line.
     pub fn start_as(listener: &str, sections: &str, arguments: &[&str]) -> Router {
+        Router::start_all(listener, "", sections, arguments)
+    }
+
+    fn start_all(listener: &str, router: &str, sections: &str, arguments: &[&str]) -> Router {
         let port = free_port();
         let directory = std::env::temp_dir().join(format!("ringway-test-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory for the router");
         let authentication = if listener.contains("authenticatePeer") { "" } else { "    authenticatePeer: no\n" };
         let configuration = format!(
-            "router {{\n    mode: standalone\n    id: router.under.test\n}}\n\
+            "router {{\n    mode: standalone\n    id: router.under.test\n{router}\n}}\n\
              listener {{\n    host: 127.0.0.1\n    port: {port}\n    saslMechanisms: ANONYMOUS\n\
              {authentication}{listener}\n}}\n{sections}\n"
         );
@@ -154,6 +166,20 @@ impl Router {
         };
         // utime and stime are fields 14 and 15, 12 and 13 behind the name's; a tick is 10 ms on Linux.
         Duration::from_millis((field(11) + field(12)) * 10)
+    }
+
+    /// The router's own general figures, by the name that its tool shows.
+    pub fn general_figures(&self) -> std::collections::BTreeMap<String, u64> {
+        let output = Command::new(env!("CARGO_BIN_EXE_ringway"))
+            .args(["stat", "--general", "--bus", &self.address()])
+            .output()
+            .expect("the tool runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let figure = |line: &str| {
+            let (name, value) = line.trim().rsplit_once("  ")?;
+            Some((name.trim().to_string(), value.trim().parse().ok()?))
+        };
+        text.lines().filter_map(figure).collect()
     }
 
     /// Open file descriptors of a router at rest. (One that has just started still opens some.)

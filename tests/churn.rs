@@ -1,0 +1,227 @@
+//! Clients that come, go and die, under load: what was accepted had arrived, nothing leaks, and the end is as the begin.
+//!
+//! For seconds in every run; `RINGWAY_KILLS` (how many clients are killed) and `RINGWAY_SOAK_SECONDS` for longer.
+
+mod support;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use support::crowd::{Crowd, Role};
+use support::router::{Router, QUIET};
+
+fn setting(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// The same numbers each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+const ADDRESSES: u64 = 4;
+
+fn sender(random: &mut Random) -> Role {
+    let bytes = [100, 1_000, 20_000, 200_000][random.below(4) as usize];
+    Role::Sender { address: format!("churn/{}", random.below(ADDRESSES)), bytes, messages: u64::MAX }
+}
+
+fn receiver(random: &mut Random) -> Role {
+    Role::Receiver { address: format!("churn/{}", random.below(ADDRESSES)), credit: 1 + random.below(100) as u32 }
+}
+
+/// What receivers took and senders heard accepted, of peers that are gone too.
+#[derive(Default)]
+struct Ledger {
+    seen: HashMap<(u32, u64), u32>,
+    accepted: Vec<(u32, u64)>,
+}
+
+impl Ledger {
+    fn take(&mut self, crowd: &mut Crowd, index: usize) {
+        let peer = &mut crowd.peers[index];
+        for (message, count) in peer.seen.drain() {
+            *self.seen.entry(message).or_default() += count;
+        }
+        let number = peer.number();
+        self.accepted.extend(peer.accepted.drain().map(|which| (number, which)));
+    }
+}
+
+/// A killed process's sockets end without a word, whatever is on them.
+#[test]
+fn clients_killed_in_mid_transfer_lose_nothing_that_was_accepted() {
+    let kills = setting("RINGWAY_KILLS", 60);
+    let router = Router::start(QUIET);
+    let mut random = Random(4);
+    let mut crowd = Crowd::new(&router);
+    let mut ledger = Ledger::default();
+    // One receiver for each address that stays, so that what can be delivered is.
+    let stay = ADDRESSES as usize;
+    for n in 0..ADDRESSES {
+        crowd.add(Role::Receiver { address: format!("churn/{n}"), credit: 50 });
+    }
+    crowd.pump(Duration::ZERO);
+    let descriptors = router.descriptors_at_rest();
+    let begun = Instant::now();
+    for n in 0..20 {
+        let role = if n % 3 == 0 { receiver(&mut random) } else { sender(&mut random) };
+        crowd.add(role);
+    }
+    for _ in 0..kills {
+        crowd.run_for(Duration::from_millis(3 + random.below(15)));
+        let index = stay + random.below(20) as usize;
+        ledger.take(&mut crowd, index);
+        crowd.kill(index);
+        crowd.replace(index);
+    }
+    println!(
+        "{kills} kills in {:?}, {} messages were accepted",
+        begun.elapsed(),
+        ledger.accepted.len() as u64 + crowd.accepted()
+    );
+    // The senders come to their end, then all leave.
+    crowd.peers.iter_mut().for_each(|peer| peer.finish());
+    let is_done = crowd.run_until(Duration::from_secs(60), |crowd| crowd.peers.iter().all(|peer| peer.is_done()));
+    assert!(is_done, "a delivery has no outcome");
+    for index in 0..crowd.peers.len() {
+        ledger.take(&mut crowd, index);
+    }
+    assert_eq!(crowd.ends(), [] as [String; 0]);
+    // A receiver that was killed had taken what it accepted: its ledger was kept.
+    let lost = ledger.accepted.iter().filter(|message| !ledger.seen.contains_key(message)).count();
+    assert_eq!(lost, 0, "accepted, and nobody got it");
+    for index in stay..crowd.peers.len() {
+        crowd.kill(index);
+    }
+    let freed = crowd.run_until(Duration::from_secs(20), |_| router.descriptors() <= descriptors);
+    assert!(freed, "{} descriptors of {descriptors}", router.descriptors());
+    assert_no_leftovers(&router, stay as u64);
+}
+
+/// Links and deliveries of clients that are gone are gone: the router says so itself. `stay`: the clients that are left, a
+/// link each.
+fn assert_no_leftovers(router: &Router, stay: u64) {
+    let figures = router.general_figures();
+    let figure = |name: &str| *figures.get(name).unwrap_or_else(|| panic!("no {name} in {figures:?}"));
+    // The one who asks has a connection and two links.
+    assert_eq!((figure("Connections"), figure("Links")), (stay + 1, stay + 2), "{figures:?}");
+    let outcomes = ["Accepted Count", "Rejected Count", "Released Count", "Modified Count", "Dropped Presettled Count"];
+    let ended: u64 = outcomes.iter().map(|name| figure(name)).sum::<u64>() + figure("Presettled Count");
+    // Nobody hears the outcome of what a killed sender sent, so those have none.
+    assert!(ended <= figure("Ingress Count") + 1, "{figures:?}");
+}
+
+/// Half of what the machine does at this, for a while, while clients come and go.
+#[test]
+fn a_soak_ends_as_it_began() {
+    let seconds = setting("RINGWAY_SOAK_SECONDS", 12);
+    let warm = (seconds / 4).min(60);
+    let router = Router::start(QUIET);
+    let mut random = Random(6);
+    let mut crowd = Crowd::new(&router);
+    for n in 0..ADDRESSES {
+        let index = crowd.add(Role::Receiver { address: format!("churn/{n}"), credit: 100 });
+        crowd.peers[index].keeps_seen = false;
+    }
+    for n in 0..ADDRESSES {
+        let index = crowd.add(Role::Sender { address: format!("churn/{n}"), bytes: 1_000, messages: u64::MAX });
+        crowd.peers[index].rate = Some(2_000);
+    }
+    let stay = crowd.peers.len();
+    let mut churn = |crowd: &mut Crowd, time: Duration| {
+        let deadline = Instant::now() + time;
+        while Instant::now() < deadline {
+            crowd.run_for(Duration::from_millis(50));
+            if crowd.peers.len() < stay + 20 {
+                let role = if random.below(3) == 0 { receiver(&mut random) } else { sender(&mut random) };
+                let index = crowd.add(role);
+                crowd.peers[index].keeps_seen = false;
+                crowd.peers[index].rate = Some(20);
+            } else {
+                let index = stay + random.below(20) as usize;
+                crowd.kill(index);
+                crowd.replace(index);
+                crowd.peers[index].keeps_seen = false;
+                crowd.peers[index].rate = Some(20);
+            }
+            crowd.peers.iter_mut().for_each(|peer| peer.accepted.clear());
+        }
+    };
+    churn(&mut crowd, Duration::from_secs(warm));
+    let begin = figures(&router, &mut crowd, stay, &mut churn);
+    churn(&mut crowd, Duration::from_secs(seconds - warm));
+    let end = figures(&router, &mut crowd, stay, &mut churn);
+    println!("after {warm} s: {begin:?}\nafter {seconds} s: {end:?}; {} messages", crowd.received());
+    assert_eq!(crowd.ends(), [] as [String; 0]);
+    assert!(end.memory_kib <= begin.memory_kib + begin.memory_kib / 4 + 16 * 1024, "memory grew");
+    assert!(end.descriptors <= begin.descriptors + 5, "descriptors grew");
+    assert!(end.latency_microseconds <= 3 * begin.latency_microseconds + 2_000, "latency grew");
+}
+
+#[derive(Debug)]
+struct Figures {
+    memory_kib: u64,
+    descriptors: usize,
+    /// The median, of the senders that stay.
+    latency_microseconds: u32,
+}
+
+fn figures(router: &Router, crowd: &mut Crowd, stay: usize, churn: &mut impl FnMut(&mut Crowd, Duration)) -> Figures {
+    crowd.peers.iter_mut().for_each(|peer| peer.latencies.clear());
+    churn(crowd, Duration::from_secs(2));
+    let mut latencies: Vec<u32> = crowd.peers[..stay].iter_mut().flat_map(|peer| peer.latencies.drain(..)).collect();
+    latencies.sort_unstable();
+    Figures {
+        memory_kib: router.memory_kib("VmRSS"),
+        descriptors: router.descriptors(),
+        latency_microseconds: latencies.get(latencies.len() / 2).copied().unwrap_or(0),
+    }
+}
+
+/// SIGTERM while all are busy: each hears a close, what was accepted had arrived, and the router is gone soon.
+#[test]
+fn sigterm_under_load_tells_everybody_and_loses_nothing() {
+    let mut router = Router::start(QUIET);
+    let mut random = Random(7);
+    let mut crowd = Crowd::new(&router);
+    for n in 0..ADDRESSES {
+        crowd.add(Role::Receiver { address: format!("churn/{n}"), credit: 100 });
+    }
+    for _ in 0..40 {
+        crowd.add(sender(&mut random));
+    }
+    // One that has stopped reading: it holds nobody up.
+    let deaf = crowd.add(Role::Receiver { address: "churn/0".into(), credit: 1000 });
+    assert!(crowd.run_until(Duration::from_secs(20), Crowd::all_attached));
+    crowd.run_for(Duration::from_millis(300));
+    crowd.peers[deaf].reads = false;
+    crowd.run_for(Duration::from_millis(700));
+    router.terminate();
+    let asked = Instant::now();
+    let is_told = crowd.run_until(Duration::from_secs(5), |crowd| {
+        let mut all = crowd.peers.iter().enumerate().filter(|(index, _)| *index != deaf);
+        all.all(|(_, peer)| peer.ended.is_some())
+    });
+    assert!(is_told, "not everybody heard the end");
+    let status = router.wait(Duration::from_secs(5).saturating_sub(asked.elapsed())).expect("it ends within 5 s");
+    println!("ended after {:?}", asked.elapsed());
+    assert!(status.success(), "{status}");
+    for (index, peer) in crowd.peers.iter().enumerate().filter(|(index, _)| *index != deaf) {
+        let why = peer.ended.as_deref().unwrap_or_default();
+        assert!(why.contains("amqp:connection:forced"), "client {index} ended with {why}");
+    }
+    let mut ledger = Ledger::default();
+    crowd.peers[deaf].reads = true;
+    crowd.run_for(Duration::from_millis(200));
+    for index in 0..crowd.peers.len() {
+        ledger.take(&mut crowd, index);
+    }
+    assert!(ledger.accepted.len() > 100, "the load was a load: {}", ledger.accepted.len());
+    let lost = ledger.accepted.iter().filter(|message| !ledger.seen.contains_key(message)).count();
+    assert_eq!(lost, 0, "accepted, and nobody got it");
+}
