@@ -98,6 +98,16 @@ impl<I: SlabId, T> Arena<I, T> {
         (values, ((end as usize) < self.slots.capacity()).then_some(end))
     }
 
+    /// Slots that there are, empty ones included.
+    pub fn slots_len(&self) -> u32 {
+        self.slots.capacity() as u32
+    }
+
+    /// What is in a slot.
+    pub fn at_slot_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.slots.get_mut(slot as usize).map(|slot| &mut slot.value)
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (I, &mut T)> {
         self.slots.iter_mut().map(|(index, slot)| (I::new(index as u32, slot.generation), &mut slot.value))
     }

@@ -117,7 +117,6 @@ impl Router {
         };
         let record = &mut self.deliveries[slot];
         record.address = id;
-        address.ingress_rate.about_to_change(self.second, || address.counters.deliveries);
         address.counters.arrived(record.is(PRESETTLED));
         address.credit.arrived(credit_slot, self.now);
         if address.treatment == Treatment::Multicast {

@@ -74,7 +74,6 @@ impl Router {
 
         let record = &mut self.deliveries[slot];
         link.counters.arrived(record.is(PRESETTLED));
-        address.egress_rate.about_to_change(self.second, || address.counters.egress);
         address.counters.egress += 1;
         self.totals.egress += 1;
         record.out_link = link_id;

@@ -11,6 +11,7 @@ use crate::routing::credit::CreditSettings;
 use crate::routing::link::{Consumer, End, Link, Sender};
 use crate::routing::name::{self, Class, Name};
 use crate::routing::own::own_handle;
+use crate::routing::rate::Rate;
 use crate::routing::router::{Attach, Attached, Router};
 use crate::routing::settings::{AddressAttributes, RouterSettings, Treatment};
 use crate::routing::table::AddressTable;
@@ -71,11 +72,14 @@ impl Router {
         }
         let now = self.now;
         let Some(address_id) = link.address else {
-            link.ran_dry(now);
+            link.begin(now);
             self.mark_dirty(id);
             return;
         };
         let Some(address) = self.addresses.get_mut(address_id) else { return };
+        if address.senders.is_empty() && address.consumers.is_empty() {
+            (address.ingress_rate, address.egress_rate) = (Rate::since(now), Rate::since(now));
+        }
         let list = match attach.direction {
             Direction::Incoming => {
                 link.end = End::Sender(Sender::new(address.join_sender(id, capacity)));
@@ -87,7 +91,7 @@ impl Router {
                 &mut address.consumers
             }
         };
-        link.ran_dry(now);
+        link.begin(now);
         link.address_position = list.len() as u32;
         list.push(id);
         self.push_work(address_id);

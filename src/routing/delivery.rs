@@ -90,8 +90,8 @@ pub struct Delivery {
     pub out_wire: WireDelivery,
     /// Payload that has arrived, in all.
     pub bytes: u64,
-    /// Of a message: the highest outcome of its copies so far.
-    pub outcome: Option<Box<State>>,
+    /// When it arrived; of a copy: when its message did.
+    pub arrived: Time,
     /// Payload bytes that still count in the sender's session window; of a copy: that its consumer hasn't got.
     pub unreleased: u32,
     pub message_format: u32,
@@ -123,7 +123,7 @@ impl Delivery {
             in_wire: wire,
             out_wire: wire,
             bytes: 0,
-            outcome: None,
+            arrived: Time::ZERO,
             unreleased: 0,
             message_format: 0,
             by_sender: Pair::UNLINKED,
@@ -218,8 +218,8 @@ impl List {
 #[derive(Default)]
 pub struct Deliveries {
     records: Vec<Delivery>,
-    /// When each arrived, a copy with its message. Apart, so that who looks for old ones reads nothing else.
-    arrived: Vec<Time>,
+    /// Of messages: the highest outcome of their copies so far. As long as the last one that has any needs it.
+    outcomes: Vec<Option<Box<State>>>,
     /// Free records, linked through `by_sender.next`; `free_len` of them.
     free: Option<Slot>,
     live: u32,
@@ -251,10 +251,24 @@ impl Deliveries {
         self.records.len() as Slot
     }
 
-    /// When a delivery arrived; of a copy: when its message did.
-    #[inline]
-    pub fn arrived(&self, slot: Slot) -> Time {
-        self.arrived[slot as usize]
+    /// Of a message: the highest outcome of its copies so far.
+    pub fn outcome(&self, message: Slot) -> Option<&State> {
+        self.outcomes.get(message as usize)?.as_deref()
+    }
+
+    pub fn set_outcome(&mut self, message: Slot, state: State) {
+        let index = message as usize;
+        if self.outcomes.len() <= index {
+            self.outcomes.resize_with(index + 1, || None);
+        }
+        match &mut self.outcomes[index] {
+            Some(kept) => **kept = state,
+            empty => *empty = Some(Box::new(state)),
+        }
+    }
+
+    pub fn take_outcome(&mut self, message: Slot) -> Option<State> {
+        self.outcomes.get_mut(message as usize)?.take().map(|state| *state)
     }
 
     /// A fresh record, all fields empty.
@@ -265,17 +279,16 @@ impl Deliveries {
             Some(slot) => {
                 let next = self.records[slot as usize].by_sender.next;
                 self.free = (next != NONE).then_some(next);
-                self.arrived[slot as usize] = arrived;
                 slot
             }
             None => {
                 self.records.push(Delivery::empty());
-                self.arrived.push(arrived);
                 (self.records.len() - 1) as Slot
             }
         };
         let record = &mut self.records[slot as usize];
         record.by_sender = Pair::UNLINKED;
+        record.arrived = arrived;
         record.kind = kind;
         record.stage = stage;
         slot
@@ -300,7 +313,6 @@ impl Deliveries {
         if !record.payload.ranges().is_empty() {
             record.payload = Payload::new();
         }
-        record.outcome = None;
         record.address = NO_ADDRESS;
         record.in_link = NO_LINK;
         record.out_link = NO_LINK;

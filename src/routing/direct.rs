@@ -82,9 +82,6 @@ impl Router {
             SenderSettleMode::Mixed => head.settled,
         };
         let port = out.port;
-        if settled && head.settled {
-            out.about_to_settle(self.second);
-        }
         out.counters.arrived(head.settled);
         let End::Consumer(consumer) = &mut out.end else { return None };
         if settled {
@@ -98,9 +95,7 @@ impl Router {
         address.credit.passed(sender, self.now);
         let Address { depth, rest, .. } = &mut *address;
         depth.added(1, head.bytes.into(), |edge| self.edges.raise(rest.clone(), edge));
-        address.ingress_rate.about_to_change(self.second, || address.counters.deliveries);
         address.counters.arrived(head.settled);
-        address.egress_rate.about_to_change(self.second, || address.counters.egress);
         address.counters.egress += 1;
         self.totals.arrived(head.settled);
         self.totals.egress += 1;
@@ -113,7 +108,6 @@ impl Router {
         let pass = Pass { port, delivery, settled, in_link, out_link, address, sender, candidate, connection, head };
         if pass.is_forgotten() {
             let link = self.links.get_mut(in_link)?;
-            link.about_to_settle(self.second);
             link.counters.arrived(true);
         } else {
             self.keep(&pass);

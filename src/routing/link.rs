@@ -142,24 +142,23 @@ impl Link {
         }
     }
 
-    /// It has no credit from now on.
-    pub fn ran_dry(&mut self, now: Time) {
+    #[inline]
+    fn activity_mut(&mut self) -> &mut Activity {
         match &mut self.end {
-            End::Sender(sender) => sender.activity.dry_since = now,
-            End::Consumer(consumer) => consumer.activity.dry_since = now,
+            End::Sender(sender) => &mut sender.activity,
+            End::Consumer(consumer) => &mut consumer.activity,
         }
     }
 
-    /// It is about to be done with a delivery.
-    #[inline]
-    pub fn about_to_settle(&mut self, second: u32) {
-        let (counters, end) = (&self.counters, &mut self.end);
-        match end {
-            End::Sender(Sender { activity, deliveries: listed, .. })
-            | End::Consumer(Consumer { activity, unsettled: listed, .. }) => {
-                activity.settle_rate.about_to_change(second, || counters.deliveries - u64::from(listed.len));
-            }
-        }
+    /// It is attached, without credit.
+    pub fn begin(&mut self, now: Time) {
+        *self.activity_mut() = Activity { settle_rate: Rate::since(now), dry_since: now };
+    }
+
+    /// Notes how many deliveries it is done with.
+    pub fn sample(&mut self, now: Time) {
+        let settled = self.settled();
+        self.activity_mut().settle_rate.sample(now, settled);
     }
 
     /// Deliveries that it is done with.

@@ -40,6 +40,7 @@ mod name;
 mod own;
 mod rate;
 mod relief;
+mod rounds;
 mod router;
 mod rows;
 mod rules;

@@ -82,7 +82,7 @@ impl Router {
     }
 
     fn make_copy(&mut self, message: Slot, link_id: LinkId, payload: Payload) {
-        let copy = self.deliveries.insert(Kind::Copy, Stage::Waiting, self.deliveries.arrived(message));
+        let copy = self.deliveries.insert(Kind::Copy, Stage::Waiting, self.deliveries[message].arrived);
         let from = &self.deliveries[message];
         let (address_id, bytes, message_format) = (from.address, from.bytes, from.message_format);
         let flags = from.flags & (SETTLED | PRESETTLED | COMPLETE) | DEPTH;
@@ -199,15 +199,11 @@ impl Router {
     pub(super) fn rank_outcome(&mut self, copy: Slot, state: Option<State>) {
         let state = state.unwrap_or(State::ACCEPTED);
         let message = self.deliveries[copy].parent();
-        let best = self.deliveries[message].outcome.as_ref().map_or(0, |best| rank(best.kind));
+        let best = self.deliveries.outcome(message).map_or(0, |best| rank(best.kind));
         let state = Some(state);
         self.count_outcome(copy, &state);
         if let Some(state) = state.filter(|state| rank(state.kind) > best) {
-            let record = &mut self.deliveries[message];
-            match &mut record.outcome {
-                Some(kept) => **kept = state,
-                None => record.outcome = Some(Box::new(state)),
-            }
+            self.deliveries.set_outcome(message, state);
         }
     }
 
@@ -284,9 +280,9 @@ impl Router {
     fn message_concluded(&mut self, message: Slot) {
         self.count_latency(message);
         self.count_age(message);
+        let state = self.deliveries.take_outcome(message).unwrap_or(State::RELEASED);
         let record = &mut self.deliveries[message];
         record.stage = Stage::Done;
-        let state = record.outcome.take().map_or(State::RELEASED, |state| *state);
         if record.is(OPEN) {
             // What is still arriving is dropped; there is nobody to settle it with.
             let settled = !self.waits_for_settlement(message) || !self.deliveries[message].is(COMPLETE);

@@ -1,55 +1,55 @@
-//! How many a second, as a count that only grows tells it.
+//! How many a second, of a count that only grows: two samples of it tell, taken now and then by who goes round
+//! ([`super::rounds`]). The count itself costs nothing more for it.
 
-/// Seconds that a rate is taken over, the current one among them.
-const SECONDS: u32 = 5;
+use crate::time::Time;
 
-/// What a count was at the end of each of the last seconds. Whoever changes the count says so before, which costs a look
-/// at the second in all cases but the first of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+struct Sample {
+    /// Both wrap.
+    at_milliseconds: u32,
+    count: u32,
+}
+
+impl Sample {
+    fn new(now: Time, count: u64) -> Sample {
+        Sample { at_milliseconds: now.as_millis() as u32, count: count as u32 }
+    }
+}
+
+/// A count's two latest samples.
 ///
 /// ```
 /// use ringway::routing::Rate;
-/// let (mut rate, mut count) = (Rate::default(), 0);
-/// for second in 100..104 {
-///     rate.about_to_change(second, || count);
-///     count += 50;
-/// }
-/// assert_eq!(rate.per_second(104, count), 40);
-/// assert_eq!(rate.per_second(107, count), 10);
-/// assert_eq!(rate.per_second(109, count), 0);
+/// use ringway::time::Time;
+/// let mut rate = Rate::since(Time::ZERO);
+/// rate.sample(Time::from_millis(2500), 250);
+/// rate.sample(Time::from_millis(5000), 1250);
+/// // Since the older of them:
+/// assert_eq!(rate.per_second(Time::from_millis(6500), 2050), 450);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Rate {
-    second: u32,
-    /// By the second's number, modulo; they wrap as the count's low half does.
-    counts: [u32; SECONDS as usize],
+    older: Sample,
+    newer: Sample,
 }
 
 impl Rate {
-    /// The count may change now; `count` is what it is so far.
-    #[inline]
-    pub fn about_to_change(&mut self, second: u32, count: impl FnOnce() -> u64) {
-        if second != self.second {
-            self.turn(second, count());
-        }
+    /// Of a count that is 0 until now.
+    pub fn since(now: Time) -> Rate {
+        let sample = Sample::new(now, 0);
+        Rate { older: sample, newer: sample }
     }
 
-    #[cold]
-    fn turn(&mut self, second: u32, count: u64) {
-        for ended in self.second..second.min(self.second.saturating_add(SECONDS)) {
-            self.counts[(ended % SECONDS) as usize] = count as u32;
-        }
-        if second > self.second.saturating_add(SECONDS) {
-            self.counts = [count as u32; SECONDS as usize];
-        }
-        self.second = second;
+    pub fn sample(&mut self, now: Time, count: u64) {
+        self.older = std::mem::replace(&mut self.newer, Sample::new(now, count));
     }
 
-    /// The rate over the last seconds.
-    pub fn per_second(mut self, second: u32, count: u64) -> u32 {
-        self.about_to_change(second, || count);
-        // What it was at the end of the second that is just beyond.
-        let before = self.counts[(second % SECONDS) as usize];
-        (count as u32).wrapping_sub(before) / SECONDS
+    /// Since the older sample: over the last seconds.
+    pub fn per_second(&self, now: Time, count: u64) -> u32 {
+        let now = Sample::new(now, count);
+        let milliseconds = u64::from(now.at_milliseconds.wrapping_sub(self.older.at_milliseconds)).max(1);
+        let counted = u64::from(now.count.wrapping_sub(self.older.count));
+        ((counted * 1000 + milliseconds / 2) / milliseconds) as u32
     }
 }
 
@@ -58,22 +58,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_what_came_in_the_last_seconds() {
-        // By a plain list of moments.
-        let mut moments: Vec<u32> = Vec::new();
-        let mut rate = Rate::default();
-        let mut random = 3u64;
-        let mut second = 7;
-        for _ in 0..2000 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            second += [0, 0, 0, 1, 1, 2, 9][(random >> 33) as usize % 7];
-            rate.about_to_change(second, || moments.len() as u64);
-            moments.extend(std::iter::repeat_n(second, (random >> 40) as usize % 30));
-            for later in 0..8 {
-                let now = second + later;
-                let recent = moments.iter().filter(|moment| **moment + SECONDS > now).count() as u32;
-                assert_eq!(rate.per_second(now, moments.len() as u64), recent / SECONDS);
+    fn a_steady_count_has_its_rate_all_the_time() {
+        let mut rate = Rate::since(Time::ZERO);
+        for step in 1..2000u64 {
+            let (now, count) = (Time::from_millis(step * 10), step * 3);
+            assert_eq!(rate.per_second(now, count), 300, "at step {step}");
+            if step % 250 == 0 {
+                rate.sample(now, count);
             }
         }
+    }
+
+    #[test]
+    fn counts_and_moments_wrap() {
+        let (count, at) = (u64::from(u32::MAX) - 5, Time::from_millis(u64::from(u32::MAX) - 500));
+        let mut rate = Rate::default();
+        rate.sample(at, count);
+        rate.sample(at, count);
+        assert_eq!(rate.per_second(Time::from_millis(u64::from(u32::MAX) + 500), count + 20), 20);
     }
 }

@@ -16,8 +16,9 @@ use crate::routing::latency::Spread;
 use crate::routing::link::Link;
 use crate::routing::name::{self, Class, TemporaryNames};
 use crate::routing::output::Output;
+use crate::routing::rounds::{Round, Sampling};
 use crate::routing::settings::{AddressMatch, AddressRule, Marks, RouterSettings};
-use crate::routing::stuck::Sweep;
+use crate::routing::stuck::LOOKING;
 use crate::routing::table::AddressTable;
 use crate::routing::threshold::{Edge, EdgeOutbox};
 use crate::time::Time;
@@ -91,7 +92,9 @@ pub struct Router {
     pub(super) totals: Counters,
     /// Times to settle, of all addresses.
     pub(super) spread: Spread,
-    pub(super) stuck_sweep: Sweep,
+    /// The rounds that look for stuck deliveries, and those that take samples for rates.
+    pub(super) looking: Round,
+    pub(super) sampling: Sampling,
     /// Commands in the order in which they were decided.
     pub(super) outputs: VecDeque<Output>,
     /// Addresses where a delivery may find a consumer, or a drain its answer.
@@ -106,15 +109,8 @@ pub struct Router {
     edges_counted: u64,
     /// The latest time that an input brought.
     pub(super) now: Time,
-    /// The second that it is in.
-    pub(super) second: u32,
     pub(super) polled: Option<Polled>,
     pub(super) released: Option<Released>,
-}
-
-/// A moment's second, as rates count it.
-fn second_of(now: Time) -> u32 {
-    (now.as_millis() / 1000) as u32
 }
 
 /// Free chunks that the packer's pool keeps.
@@ -138,14 +134,14 @@ impl Router {
             connections: Connections::default(),
             totals: Counters::default(),
             spread: Spread::default(),
-            stuck_sweep: Sweep::new(now),
+            looking: Round::new(LOOKING, now),
+            sampling: Sampling::new(now),
             outputs: VecDeque::new(),
             work: VecDeque::new(),
             dirty: Vec::new(),
             timers: BinaryHeap::new(),
             edges: EdgeOutbox::default(),
             edges_counted: 0,
-            second: second_of(now),
             now,
             polled: None,
             released: None,
@@ -220,7 +216,8 @@ impl Router {
     /// Time went on: looks at the credit of the addresses whose time has come, and for deliveries that are stuck.
     pub fn handle_timeout(&mut self, now: Time) {
         self.begin(now);
-        self.sweep_stuck();
+        self.look_for_stuck();
+        self.sample_rates();
         while let Some(Reverse((at, id))) = self.timers.peek().copied() {
             if at > now {
                 return;
@@ -239,11 +236,9 @@ impl Router {
     /// When `handle_timeout` is wanted.
     pub fn poll_timeout(&self) -> Option<Time> {
         let credit = self.timers.peek().map(|Reverse((at, _))| *at);
-        let sweep = self.stuck_sweep.due(&self.deliveries);
-        match (credit, sweep) {
-            (Some(credit), Some(sweep)) => Some(credit.min(sweep)),
-            (one, other) => one.or(other),
-        }
+        let looking = (self.deliveries.len() > 0).then(|| self.looking.at());
+        let sampling = self.sampling.due(self.moved());
+        [credit, looking, sampling].into_iter().flatten().min()
     }
 
     /// Threshold edges, in the order in which they came for each address: `push` says whether it took one. What it
@@ -339,10 +334,7 @@ impl Router {
     /// An input begins.
     #[inline]
     pub(super) fn begin(&mut self, now: Time) {
-        if now > self.now {
-            self.now = now;
-            self.second = second_of(now);
-        }
+        self.now = self.now.max(now);
         self.finish_polled();
     }
 

@@ -27,7 +27,7 @@ pub struct AddressRow {
     /// Of these, the router itself.
     pub in_process: u32,
     pub counters: Counters,
-    /// Deliveries a second, over the last five.
+    /// Deliveries a second, over the last seconds.
     pub ingress_rate: u32,
     pub egress_rate: u32,
     /// From arrival to settlement; a multicast message's until all its copies are settled.
@@ -80,7 +80,7 @@ pub struct LinkRow {
     pub undelivered: u32,
     /// Without the undelivered ones.
     pub unsettled: u32,
-    /// Deliveries that it was done with, a second, over the last five.
+    /// Deliveries that it was done with, a second, over the last seconds.
     pub settle_rate: u32,
     pub credit_available: u32,
     /// How long it has had none; 0 where it has some.

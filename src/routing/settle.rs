@@ -1,6 +1,5 @@
 //! Settlement: outcomes on their way from consumers to senders, and the end of deliveries.
 
-use crate::arena::Arena;
 use crate::ids::{AddressId, DeliveryId, LinkId, Port, WireDelivery};
 use crate::link::ReceiverSettleMode;
 use crate::outcome::{State, StateKind};
@@ -9,7 +8,7 @@ use crate::routing::delivery::{By, Kind, Slot, Stage};
 use crate::routing::delivery::{
     COMPLETE, COUNTED, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, OUT_WIRE, PASSED, SENDING, SENT_SETTLED, SETTLED,
 };
-use crate::routing::link::{End, Link};
+use crate::routing::link::End;
 use crate::routing::output::Output;
 use crate::routing::router::Router;
 use crate::routing::stuck::SLOW_NANOSECONDS;
@@ -34,14 +33,6 @@ pub fn rejected(condition: &str, description: &str) -> State {
 pub fn is_outcome(state: &Option<State>) -> bool {
     use StateKind::{Accepted, Modified, Rejected, Released};
     state.as_ref().is_some_and(|state| matches!(state.kind, Accepted | Rejected | Released | Modified))
-}
-
-/// A link that is about to be done with a delivery. (Of the links alone, so that the rest of the router stays free.)
-#[inline]
-fn settling(links: &mut Arena<LinkId, Link>, id: LinkId, second: u32) -> Option<&mut Link> {
-    let link = links.get_mut(id)?;
-    link.about_to_settle(second);
-    Some(link)
 }
 
 impl Router {
@@ -119,7 +110,6 @@ impl Router {
         address.latency.record(age, self.now, &mut self.spread);
         if let Some(link) = self.links.get_mut(out_link) {
             link.counters.outcome(outcome);
-            link.about_to_settle(self.second);
             if let End::Consumer(consumer) = &mut link.end {
                 self.deliveries.unlink(By::Consumer, &mut consumer.unsettled, slot);
                 address.candidates.settled(consumer.candidate);
@@ -131,7 +121,6 @@ impl Router {
         let (mut told, mut ended) = (None, false);
         if let Some(link) = self.links.get_mut(in_link) {
             link.counters.outcome(outcome);
-            link.about_to_settle(self.second);
             told = open.then_some((link.port, wire));
             if let End::Sender(sender) = &mut link.end {
                 self.deliveries.unlink(By::Sender, &mut sender.deliveries, slot);
@@ -259,7 +248,7 @@ impl Router {
     #[inline]
     pub(super) fn finish(&mut self, slot: Slot) {
         let link_id = self.deliveries[slot].out_link;
-        if let Some(consumer) = settling(&mut self.links, link_id, self.second).and_then(|link| link.consumer_mut()) {
+        if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
             self.deliveries.unlink(By::Consumer, &mut consumer.unsettled, slot);
             if consumer.busy == Some(slot) {
                 consumer.busy = None;
@@ -355,7 +344,7 @@ impl Router {
             self.return_credit(link_id, address_id, was_assigned);
         }
         if done {
-            if let Some(sender) = settling(&mut self.links, link_id, self.second).and_then(|link| link.sender_mut()) {
+            if let Some(sender) = self.links.get_mut(link_id).and_then(|link| link.sender_mut()) {
                 self.deliveries.unlink(By::Sender, &mut sender.deliveries, slot);
                 if sender.ended && sender.deliveries.is_empty() {
                     self.free_link(link_id);

@@ -1,8 +1,8 @@
 //! Deliveries that stay: counted as delayed when their consumer is done with them, as stuck while it isn't.
 //!
-//! A delivery's age is its own, from its arrival. Nothing is kept in the order of ages: once a second a sweep looks over the
-//! slab, a bounded part of it at a time, for what is old and not counted yet. One that ends in between is counted as it ends,
-//! so that the sweep's being late loses none.
+//! A delivery's age is its own, from its arrival. Nothing is kept in the order of ages: once a second a round (see `rounds`)
+//! looks over the slab for what is old and not counted yet. One that ends in between is counted as it ends, so that the
+//! round's being late loses none.
 
 use crate::routing::delivery::{Deliveries, Delivery, Kind, Slot, Stage, DEPTH, STUCK};
 use crate::routing::router::Router;
@@ -14,51 +14,14 @@ pub const SLOW_NANOSECONDS: u64 = 1_000_000_000;
 /// A delivery of this age is stuck.
 const OLD_NANOSECONDS: u64 = 10 * SLOW_NANOSECONDS;
 
-/// From one sweep's begin to the next one's.
-const PERIOD: Duration = Duration::from_secs(1);
-/// Slots that are looked at in one go, a few microseconds where nothing is old, and the time between two of these.
-const STEP: Slot = 2048;
-const PAUSE: Duration = Duration::from_millis(5);
-
-/// How far the look over all deliveries is.
-pub struct Sweep {
-    /// The next slot to look at.
-    next: Slot,
-    /// When the next step is.
-    at: Time,
-    begun_at: Time,
-}
-
-impl Sweep {
-    pub fn new(now: Time) -> Sweep {
-        Sweep { next: 0, at: now + PERIOD, begun_at: now }
-    }
-
-    /// When to go on. Where there is nothing, there is nothing to look for.
-    pub fn due(&self, deliveries: &Deliveries) -> Option<Time> {
-        (deliveries.len() > 0).then_some(self.at)
-    }
-
-    /// The slots to look at now.
-    fn step(&mut self, slots: Slot, now: Time) -> std::ops::Range<Slot> {
-        if self.next == 0 {
-            self.begun_at = now;
-        }
-        let from = self.next.min(slots);
-        let to = from.saturating_add(STEP).min(slots);
-        (self.next, self.at) = match to == slots {
-            true => (0, (self.begun_at + PERIOD).max(now + PAUSE)),
-            false => (to, now + PAUSE),
-        };
-        from..to
-    }
-}
+/// From one look for stuck ones to the next.
+pub const LOOKING: Duration = Duration::from_secs(1);
 
 impl Deliveries {
     /// In nanoseconds.
     #[inline]
     pub fn age(&self, slot: Slot, now: Time) -> u64 {
-        now.0.saturating_sub(self.arrived(slot).0)
+        now.0.saturating_sub(self[slot].arrived.0)
     }
 }
 
@@ -75,11 +38,8 @@ impl Delivery {
 
 impl Router {
     /// Looks for deliveries that are stuck, as far as it is time to.
-    pub(super) fn sweep_stuck(&mut self) {
-        if self.now < self.stuck_sweep.at {
-            return;
-        }
-        for slot in self.stuck_sweep.step(self.deliveries.slots(), self.now) {
+    pub(super) fn look_for_stuck(&mut self) {
+        for slot in self.looking.step(self.deliveries.slots(), self.now) {
             if self.deliveries.age(slot, self.now) >= OLD_NANOSECONDS {
                 let record = &self.deliveries[slot];
                 if !record.is(STUCK) && record.is_under_way() {

@@ -11,6 +11,7 @@ use crate::routing::name::{self, Class};
 use crate::routing::router::Router;
 use crate::routing::settings::{AddressAttributes, Treatment};
 use crate::routing::threshold::Depth;
+use crate::time::Time;
 use std::time::Duration;
 
 impl Router {
@@ -21,12 +22,12 @@ impl Router {
     }
 
     pub fn address_view(&self, id: AddressId) -> Option<AddressView<'_>> {
-        self.addresses.get(id).map(|address| AddressView { address, second: self.second })
+        self.addresses.get(id).map(|address| AddressView { address, now: self.now })
     }
 
     /// All addresses, in no order that means anything.
     pub fn address_views(&self) -> impl Iterator<Item = (AddressId, AddressView<'_>)> {
-        self.addresses.iter().map(|(id, address)| (id, AddressView { address, second: self.second }))
+        self.addresses.iter().map(|(id, address)| (id, AddressView { address, now: self.now }))
     }
 
     /// Attached links of peers.
@@ -56,7 +57,7 @@ impl Router {
 /// Figures of an address.
 pub struct AddressView<'a> {
     address: &'a Address,
-    second: u32,
+    now: Time,
 }
 
 impl<'a> AddressView<'a> {
@@ -104,13 +105,13 @@ impl<'a> AddressView<'a> {
     pub fn counters(&self) -> &'a Counters {
         &self.address.counters
     }
-    /// Deliveries that arrived, a second, over the last five.
+    /// Deliveries that arrived, a second, over the last seconds.
     pub fn ingress_rate(&self) -> u32 {
-        self.address.ingress_rate.per_second(self.second, self.address.counters.deliveries)
+        self.address.ingress_rate.per_second(self.now, self.address.counters.deliveries)
     }
-    /// Deliveries that went to consumers, a second, over the last five.
+    /// Deliveries that went to consumers, a second, over the last seconds.
     pub fn egress_rate(&self) -> u32 {
-        self.address.egress_rate.per_second(self.second, self.address.counters.egress)
+        self.address.egress_rate.per_second(self.now, self.address.counters.egress)
     }
     /// Shares, windows and links, as management shows them.
     pub fn credit(&self) -> &'a AddressCredit {
@@ -199,9 +200,9 @@ impl<'a> LinkView<'a> {
         });
         self.router.now.since(used_up.map_or(own, |used_up| used_up.max(own)))
     }
-    /// Deliveries that it was done with, a second, over the last five.
+    /// Deliveries that it was done with, a second, over the last seconds.
     pub fn settle_rate(&self) -> u32 {
-        self.link.activity().settle_rate.per_second(self.router.second, self.link.settled())
+        self.link.activity().settle_rate.per_second(self.router.now, self.link.settled())
     }
     /// Of a sender: unused, waiting and unsettled. Of an anonymous one: unused and waiting.
     pub fn credit_window(&self) -> Option<u32> {
