@@ -36,7 +36,12 @@ fn case_29_credit_at_random_is_never_overdrawn() {
     let mut producer = Raw::session(&router, "producer");
     let sender = producer.attach_sender(0, "random");
     let (mut random, mut sent, mut received, mut limit) = (Random(29), 0, 0u32, 0u32);
-    for round in 0..400 {
+    // How much passes in a round is up to the machine's load.
+    for round in 0.. {
+        if round >= 400 && received > 500 {
+            break;
+        }
+        assert!(round < 4_000, "only {received} messages passed");
         let credit = [0, 1, 2, 5, 20, 100][random.below(6) as usize];
         let new_limit = consumer.delivery_count(&link) + credit;
         consumer.forget_flows();
@@ -57,7 +62,6 @@ fn case_29_credit_at_random_is_never_overdrawn() {
             received += 1;
         }
     }
-    assert!(received > 500, "only {received} messages passed");
 }
 
 /// Credit 0 stops everything, a later credit goes on where it was.

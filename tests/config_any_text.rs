@@ -74,6 +74,7 @@ proptest! {
         for config in [&mut conf, &mut json] {
             config.listeners[0].line = 0;
             config.addresses[0].line = 0;
+            config.entities.iter_mut().for_each(|entity| entity.line = 0);
         }
         prop_assert_eq!(conf, json);
     }

@@ -64,8 +64,6 @@ fn each_error_has_its_line() {
             "router.json:5: listener: unknown attribute 'prot'; did you mean 'port'?",
             "router.json:6: listener: 'host' is not a map",
             "router.json:7: listener: 'saslMechanisms' can't be a list of lists or of maps",
-            "router.json:8: listener: http: yes: not served by this version (HTTP): take it out, or start with \
-             --allow-unsupported, then the listener stays closed",
             "router.json:10: sslProfile 'x': not served by this version (TLS): take it out, or start with \
              --allow-unsupported, then it is left out",
             "router.json:11: listener: expected a map of attributes",
