@@ -106,6 +106,11 @@ fn each_shard_has_a_core_of_its_own() {
 #[test]
 fn more_shards_than_cores_are_capped_and_said_so() {
     let router = Router::start_as("", PLAIN, &["--shards", "60000"]);
+    // Its port is open a moment before it says that it is operational.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !router.log().contains("Operational") && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let log = router.log();
     let expected = format!("60000 threads are asked for, {} are started", cores());
     assert!(log.contains(&expected), "{log}");
