@@ -127,6 +127,9 @@ fn assert_few(allocations: u64, few: u64, what: &str) {
     println!("{what}: {allocations} allocations after warming up");
 }
 
+/// One in a thousand of the second half's messages between shards.
+const CROSSING_FEW: u64 = 240;
+
 /// One test: the counter is the process's.
 #[test]
 fn a_steady_flow_allocates_nothing() {
@@ -134,7 +137,14 @@ fn a_steady_flow_allocates_nothing() {
     for body in [0, 100, 1500] {
         assert_few(allocations_of(start(1, true), 1, count, body), 64, &format!("{count} messages of {body} bytes"));
     }
-    // Buffers of parcels double until they have their size: one in a thousand messages would be seen.
-    let crossing = allocations_of(start(2, false), 8, 60_000, 100);
-    assert_few(crossing, 240, "8 times 60000 messages between two shards");
+    // Buffers of parcels double until they have their size, and a shard that the machine keeps from running has the others'
+    // parcels pile up to a new high, whose buffers are new. That says nothing of a steady flow: one of a few runs is without.
+    // An allocation in a thousand messages would show in each.
+    let mut crossing = u64::MAX;
+    for _ in 0..4 {
+        if crossing > CROSSING_FEW {
+            crossing = allocations_of(start(2, false), 8, 60_000, 100);
+        }
+    }
+    assert_few(crossing, CROSSING_FEW, "8 times 60000 messages between two shards");
 }
