@@ -20,7 +20,7 @@ impl Random {
 /// Sends as much as the router gives credit for.
 fn top_up(producer: &mut Raw, sender: &Link, sent: &mut u32) {
     producer.listen(Duration::from_millis(1));
-    while producer.may_send(sender, *sent) {
+    while producer.may_send(sender, *sent) && producer.has_window(sender) {
         producer.send(&transfer_frame(sender.handle, *sent, &data_message(&sent.to_be_bytes())));
         *sent += 1;
     }

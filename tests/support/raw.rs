@@ -460,9 +460,15 @@ impl Raw {
         self.links.get(&(link.peer_channel, link.peer_handle)).and_then(|state| state.limit)
     }
 
-    /// Whether our sender, having sent `count` deliveries, may send another.
+    /// Whether our sender, having sent `count` deliveries, may send another: within its credit.
     pub fn may_send(&self, link: &Link, count: u32) -> bool {
         self.limit(link).is_some_and(|limit| limit.wrapping_sub(count) as i32 > 0)
+    }
+
+    /// Whether the session of this link takes a transfer more (section 2.5.6).
+    pub fn has_window(&self, link: &Link) -> bool {
+        let next = self.outgoing.get(&link.channel).copied().unwrap_or(0);
+        self.sessions.get(&link.peer_channel).is_some_and(|session| session.window_end.wrapping_sub(next) as i32 > 0)
     }
 
     /// Waits until our sender may have sent `count` deliveries in all.
