@@ -804,6 +804,11 @@ impl Dispatch {
         transmit
     }
 
+    /// A buffer that no engine had (what a cancelled send left) is on its way out: it counts until `transmitted`.
+    pub fn lent(&mut self, transmit: &Transmit) {
+        self.outputs.note(0, transmit.bytes.capacity());
+    }
+
     /// A send is over.
     #[inline]
     pub fn transmitted(&mut self, mut transmit: Transmit) {

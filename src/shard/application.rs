@@ -61,6 +61,9 @@ pub trait Application {
     /// What there is to send. Its buffers are the kernel's until `transmitted` gives them back.
     fn poll_transmit(&mut self, id: ConnectionId, now: Time) -> Option<Transmit>;
 
+    /// The shard made a buffer of its own, which comes back by `transmitted` like those of `poll_transmit`.
+    fn lent(&mut self, _transmit: &Transmit) {}
+
     /// A send is over; `transmit` may be used again once cleared.
     fn transmitted(&mut self, transmit: Transmit);
 

@@ -165,6 +165,10 @@ impl Application for Serve {
         self.dispatch.poll_transmit(id)
     }
 
+    fn lent(&mut self, transmit: &Transmit) {
+        self.dispatch.lent(transmit);
+    }
+
     #[inline]
     fn transmitted(&mut self, transmit: Transmit) {
         self.dispatch.transmitted(transmit);

@@ -604,6 +604,9 @@ impl<A: Application> Turn<A> {
             self.quiet_urgent |= stream.flush_behind_send();
         } else {
             let unsent = stream.take_unsent();
+            if let Some(transmit) = &unsent {
+                self.application.lent(transmit);
+            }
             if let Some(transmit) = unsent.or_else(|| self.application.poll_transmit(id, self.now)) {
                 if transmit.len() == 0 {
                     self.application.transmitted(transmit);

@@ -67,6 +67,8 @@ pub struct Echo {
     parcels: VecDeque<(ShardId, Parcel)>,
     moves: VecDeque<(ConnectionId, ShardId)>,
     is_stopped: bool,
+    /// Buffers that are to come back.
+    lent: usize,
 }
 
 impl Echo {
@@ -81,6 +83,7 @@ impl Echo {
             parcels: VecDeque::new(),
             moves: VecDeque::new(),
             is_stopped: false,
+            lent: 0,
         }
     }
 }
@@ -196,10 +199,19 @@ impl Application for Echo {
 
     fn poll_transmit(&mut self, id: ConnectionId, _: Time) -> Option<Transmit> {
         let peer = self.peers.get_mut(&id)?;
-        (!peer.waiting.is_empty()).then(|| std::mem::take(&mut peer.waiting))
+        let transmit = (!peer.waiting.is_empty()).then(|| std::mem::take(&mut peer.waiting))?;
+        self.lent(&transmit);
+        Some(transmit)
     }
 
-    fn transmitted(&mut self, _: Transmit) {}
+    fn lent(&mut self, _: &Transmit) {
+        self.lent += 1;
+    }
+
+    fn transmitted(&mut self, _: Transmit) {
+        assert!(self.lent > 0, "a buffer comes back that was never lent");
+        self.lent -= 1;
+    }
 
     fn is_finished(&mut self, id: ConnectionId) -> bool {
         self.peers[&id].finished
