@@ -252,6 +252,19 @@ fn pages_of_a_query_have_every_row_once() {
     assert_eq!((names.len(), distinct.len()), (2500, 2500));
 }
 
+/// Each row of the answer would be as long as the request.
+#[test]
+fn attributes_are_asked_for_once_each() {
+    let mut agent = agent();
+    let ask = |agent: &mut Agent, names: Vec<&str>| {
+        let body = [("attributeNames", Datum::json(&serde_json::json!(names)))];
+        answer(agent, &request(&[("operation", "QUERY"), ("entityType", "listener")], Some(&body))).status
+    };
+    assert_eq!(ask(&mut agent, vec!["name", "port"]), Status::Ok);
+    assert_eq!(ask(&mut agent, vec!["name"; 10_000]), Status::BadRequest);
+    assert_eq!(ask(&mut agent, vec!["nmae"; 10_000]), Status::NotFound);
+}
+
 #[test]
 fn the_types_are_those_that_tools_expect() {
     let mut agent = agent();

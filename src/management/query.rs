@@ -95,6 +95,13 @@ impl Query {
             let of = entity_type.map(|number| format!(" for type {}", schema.get(number).long)).unwrap_or_default();
             return Err(Response::error(Status::NotFound, format!("Unknown attributes {unknown:?}{of}.")));
         }
+        // Repeated without a bound, they would make each row as long as the request.
+        if names.len() > known.len() {
+            return Err(Response::error(
+                Status::BadRequest,
+                "attributeNames has more names than there are attributes.",
+            ));
+        }
         let plan = |number: usize| {
             let cells: Vec<Cell> = names.iter().map(|name| cell(agent, number, name)).collect();
             let shows = !is_given || cells.iter().any(|cell| *cell != Cell::Null);
