@@ -64,7 +64,9 @@ impl Management {
     /// Makes a change; what is answered.
     pub(super) async fn change(&self, change: Change) -> Response {
         let result = match &change {
-            Change::Create { made: Made::Listener(listener), .. } => self.open_listener(listener).await,
+            Change::Create { entity, made: Made::Listener(listener) } => {
+                self.open_listener(&entity.identity, listener).await
+            }
             Change::Create { made: Made::Address(address), .. } => self.add_address(address).await,
             Change::Delete { deleted: Deleted::Listener(identity), .. } => self.close_listener(identity).await,
             Change::Delete { deleted: Deleted::Address(matches), .. } => self.remove_address(matches).await,
@@ -76,19 +78,21 @@ impl Management {
         }
     }
 
-    async fn open_listener(&self, listener: &ListenerConfig) -> Result<(), Failure> {
-        let identity = identity(listener);
-        if self.listeners.borrow().numbers.contains_key(&identity) {
+    async fn open_listener(&self, identity: &str, listener: &ListenerConfig) -> Result<(), Failure> {
+        let bad = |error: &dyn std::fmt::Display| failure(Status::BadRequest, error);
+        // Looking up a host's name may take long.
+        let wanted = listener.clone();
+        let bound = tokio::task::spawn_blocking(move || listen::bind(&wanted)).await.map_err(|error| bad(&error))?;
+        if self.listeners.borrow().numbers.contains_key(identity) {
             return Err(failure(Status::BadRequest, format!("there is a listener {identity} already")));
         }
-        let bad = |error: &dyn std::fmt::Display| failure(Status::BadRequest, error);
-        let sockets = listen::bind(listener).map_err(|error| bad(&error))?;
+        let sockets = bound.map_err(|error| bad(&error))?;
         if listener.http {
             let site = Rc::new(Site::new(listener));
             for socket in sockets {
                 self.http.listen(Bound { socket, site: site.clone() }).map_err(|error| bad(&error))?;
             }
-            self.listeners.borrow_mut().numbers.insert(identity, None);
+            self.listeners.borrow_mut().numbers.insert(identity.to_owned(), None);
             return Ok(());
         }
         let engine = {
@@ -111,7 +115,7 @@ impl Management {
             };
             self.shards.order_all(order).await;
         }
-        self.listeners.borrow_mut().numbers.insert(identity, Some(numbers));
+        self.listeners.borrow_mut().numbers.insert(identity.to_owned(), Some(numbers));
         Ok(())
     }
 
@@ -149,10 +153,7 @@ impl Management {
     }
 
     async fn remove_address(&self, matches: &AddressMatch) -> Result<(), Failure> {
-        let matches = match matches {
-            AddressMatch::Prefix(text) => routing::AddressMatch::Prefix(text.clone()),
-            AddressMatch::Pattern(text) => routing::AddressMatch::Pattern(text.clone()),
-        };
+        let matches = settings::matches(matches);
         self.rules.borrow_mut().remove(&matches);
         self.shards.change_all(|| shard::Change::RemoveRule(matches.clone())).await;
         Ok(())

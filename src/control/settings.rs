@@ -98,10 +98,7 @@ pub fn router(config: &Config, router_id: &str, memory: &Arc<Memory>) -> Result<
 pub fn rule(address: &config::AddressConfig) -> AddressRule {
     let marks = |marks: config::AlertMarks| Marks { up: marks.up, down: marks.down };
     AddressRule {
-        matches: match &address.matches {
-            config::AddressMatch::Prefix(prefix) => AddressMatch::Prefix(prefix.clone()),
-            config::AddressMatch::Pattern(pattern) => AddressMatch::Pattern(pattern.clone()),
-        },
+        matches: matches(&address.matches),
         attributes: AddressAttributes {
             treatment: Some(treatment(address.distribution)),
             flow_control: Some(flow_control(address.flow.flow_control)),
@@ -110,6 +107,13 @@ pub fn rule(address: &config::AddressConfig) -> AddressRule {
             alert_size: address.alert_size.map(marks),
             priority: address.priority,
         },
+    }
+}
+
+pub fn matches(matches: &config::AddressMatch) -> AddressMatch {
+    match matches {
+        config::AddressMatch::Prefix(prefix) => AddressMatch::Prefix(prefix.clone()),
+        config::AddressMatch::Pattern(pattern) => AddressMatch::Pattern(pattern.clone()),
     }
 }
 
