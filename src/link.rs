@@ -9,6 +9,16 @@ pub enum Direction {
     Outgoing,
 }
 
+impl Direction {
+    /// As logs and management say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Direction::Incoming => "in",
+            Direction::Outgoing => "out",
+        }
+    }
+}
+
 /// Settlement mode of a link's sender (AMQP 1.0, section 2.8.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SenderSettleMode {

@@ -12,8 +12,8 @@
 //! Invariants:
 //! - Windows are opened only while what is used and what is promised stay below half of the ceiling together. What a
 //!   session is promised beyond that is one frame, and only while it holds nothing.
-//! - Above seven eighths ([`Memory::is_full`]) nothing new is taken: a delivery that begins is given back to its sender, a
-//!   link is refused.
+//! - Above seven eighths ([`Memory::is_full`]) nothing new is taken: a delivery that begins is given back to its sender
+//!   unless it goes straight on into a consumer's output, which has its own bound; a link is refused.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -56,11 +56,6 @@ impl Memory {
     /// The most that counted at a time.
     pub fn used_max(&self) -> usize {
         self.used_max.load(Relaxed)
-    }
-
-    /// Bytes that peers may send by their windows.
-    pub fn promised(&self) -> usize {
-        self.promised.load(Relaxed)
     }
 
     #[inline]

@@ -28,8 +28,9 @@ const FORBIDDEN_IN_PURE: [&str; 15] = [
 ];
 
 /// What peer input must not be able to reach.
-const PANICS: [&str; 5] = [".unwrap()", "panic!(", "todo!(", "unimplemented!(", "dbg!("];
-const FACES_PEERS: [&str; 7] = ["wire", "engine", "security", "client", "routing", "dispatch", "payload"];
+const PANICS: [&str; 6] = [".unwrap()", "panic!(", "todo!(", "unimplemented!(", "unreachable!(", "dbg!("];
+const FACES_PEERS: [&str; 10] =
+    ["wire", "engine", "security", "client", "routing", "dispatch", "payload", "management", "mesh", "memory"];
 
 struct Source {
     path: PathBuf,

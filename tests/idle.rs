@@ -2,6 +2,7 @@
 
 mod support;
 
+use ringway::shard::raise_descriptor_limit;
 use ringway::wire::performative::Role;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,21 +14,9 @@ const CONNECTIONS: u64 = 10_000;
 const DESCRIPTORS_SPARE: u64 = 200;
 const KIB_EACH_MAX: u64 = 10;
 
-/// The test's own limit of open files, as far as it may go.
-fn raise_descriptor_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: valid pointers to an rlimit.
-    unsafe {
-        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
-        limit.rlim_cur = limit.rlim_max;
-        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
-    }
-    limit.rlim_cur
-}
-
 #[test]
 fn ten_thousand_idle_connections_are_small_and_the_next_one_works_at_once() {
-    let limit = raise_descriptor_limit();
+    let limit = raise_descriptor_limit().expect("the limit can be raised");
     if limit < CONNECTIONS + DESCRIPTORS_SPARE {
         println!("skipped: no process here may open more than {limit} files");
         return;

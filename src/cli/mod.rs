@@ -1,5 +1,5 @@
 //! The command line: arguments, reading the configuration, what is said to whoever started the router; and the tools that
-//! ask a running one: `stat`, `manage`, `top`.
+//! ask a running one: `stat`, `manage`, `top`. And `load`, which makes load on any peer.
 //!
 //! Owns: the options, exit codes (0: an orderly end, 1: everything else), the words on the terminal. The tools own their
 //! connection, which blocks: each does one thing at a time, over management alone.

@@ -2,7 +2,7 @@
 
 use super::json;
 use crate::wire::message::Head;
-use crate::wire::value::{code, List, Map as AmqpMap, Reader, Value as Amqp};
+use crate::wire::value::{code, Map as AmqpMap, Reader, Value as Amqp};
 use crate::wire::{descriptor, encode, WireError};
 use serde_json::{Map, Value};
 
@@ -97,26 +97,25 @@ impl Reply {
 }
 
 fn correlation_id(properties: &[u8]) -> Result<Option<u64>, WireError> {
-    let Amqp::List(List { count, body }) = Reader::new(properties).value()? else {
+    let Amqp::List(list) = Reader::new(properties).value()? else {
         return Err(WireError::BadValue("properties"));
     };
-    match (List { count, body }).iter().nth(5).transpose()? {
+    match list.iter().nth(5).transpose()? {
         Some(Amqp::String(id)) => Ok(id.parse().ok()),
         _ => Ok(None),
     }
 }
 
-fn body(mut bytes: &[u8]) -> Result<Value, WireError> {
+fn body(bytes: &[u8]) -> Result<Value, WireError> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
     let [code::DESCRIBED, code::SMALL_ULONG, section, rest @ ..] = bytes else {
         return Err(WireError::WrongDescriptor("message body"));
     };
-    bytes = rest;
     match u64::from(*section) {
         descriptor::AMQP_VALUE | descriptor::AMQP_SEQUENCE | descriptor::DATA => {
-            json::from_amqp(&Reader::new(bytes).value()?)
+            json::from_amqp(&Reader::new(rest).value()?)
         }
         _ => Err(WireError::WrongDescriptor("message body")),
     }

@@ -5,7 +5,7 @@
 //! Doesn't: read, write, look at a clock, resolve names: a shell around it does. Doesn't hide the engine: links, credit,
 //! deliveries and time-outs are the engine's own methods, and what a message costs is what it costs there (nothing is
 //! allocated for one here).
-//! Driven by: `cli`'s connection, one mutation and then drain, as an engine is.
+//! Driven by: `cli`'s connection and `load`'s peers, one mutation and then drain, as an engine is.
 
 pub mod json;
 pub mod management;

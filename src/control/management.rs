@@ -192,7 +192,7 @@ impl Management {
             row.connections = snapshot.connections.len() as u64;
         }
         snapshot.router.uptime_seconds = self.started.elapsed().as_secs() as u32;
-        snapshot.router.memory_bytes = memory_bytes();
+        snapshot.router.memory_bytes = super::http::memory_bytes(0);
         snapshot.log_counts = self.reporter.borrow_mut().log().all_counts();
         snapshot
     }
@@ -230,13 +230,4 @@ async fn answer(management: Rc<Management>, request: Request) {
 
 fn seal(envelope: &Envelope, response: &Response) -> (Box<str>, Owned) {
     (envelope.reply_to.clone(), Owned::copied(&envelope.seal(response)))
-}
-
-/// Virtual memory of this process.
-fn memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = text.split_whitespace().next()?.parse().ok()?;
-    // SAFETY: no pointers.
-    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    Some(pages * u64::try_from(page_bytes).ok()?)
 }

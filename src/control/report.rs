@@ -128,7 +128,7 @@ impl Reporter {
                 Level::Info,
                 format_args!(
                     "[C{connection}] Link refused: dir={} address={} name={name}: {condition}",
-                    word(direction),
+                    direction.word(),
                     Or(&address, "<none>"),
                 ),
             ),
@@ -194,7 +194,7 @@ impl Reporter {
         self.line(
             Module::RouterCore,
             Level::Info,
-            format_args!("[C{connection}][L{link}] Link attached: dir={} {text} name={name}", word(direction)),
+            format_args!("[C{connection}][L{link}] Link attached: dir={} {text} name={name}", direction.word()),
         );
     }
 
@@ -263,13 +263,6 @@ impl Reporter {
 /// `[Ln]`: counted from 1, and no other link's before four thousand million more.
 fn link_number(link: LinkId) -> u32 {
     link.generation.wrapping_add(1)
-}
-
-fn word(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Incoming => "in",
-        Direction::Outgoing => "out",
-    }
 }
 
 #[cfg(test)]

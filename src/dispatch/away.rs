@@ -81,7 +81,7 @@ impl Receiver {
         Receiver { owner, session, seen: 0, round: 0, waiting: VecDeque::new(), under_way: None }
     }
 
-    /// Whole deliveries that the engine wasn't given.
+    /// Deliveries that the engine wasn't given.
     fn sends_waiting(&self) -> u32 {
         self.waiting.iter().filter(|waiting| matches!(waiting, Waiting::Send { .. })).count() as u32
     }
@@ -278,8 +278,11 @@ impl Dispatch {
         self.router.forwarded(link, arrival.settled, now);
         let (link_capacity, number, is_new) = match find(&mut self.peers, id) {
             Some(peer) => {
-                peer.away().shards.insert(owner);
-                (peer.link_capacity, peer.number, peer.away().relays.insert((handle, owner)))
+                let is_new = peer.away().relays.insert((handle, owner));
+                if is_new {
+                    peer.away().shards.insert(owner);
+                }
+                (peer.link_capacity, peer.number, is_new)
             }
             // The router's own.
             None => (limits::LINK_CAPACITY_DEFAULT, 0, self.own_relays.insert((handle, owner))),
@@ -463,8 +466,10 @@ impl Dispatch {
     }
 
     fn answered(&mut self, owner: ShardId, id: ConnectionId, link: LinkHandle, answer: Result<Accepted, Fault>) {
+        if self.engine(id).is_none() {
+            return;
+        }
         let Some(peer) = find(&mut self.peers, id) else { return };
-        self.outputs.lend(&mut peer.engine, &mut peer.output_bytes);
         let connection = peer.number;
         // Else it ended meanwhile, and the owner hears of that.
         let Some(asked) = peer.away().attaching.remove(&link) else { return };
@@ -496,7 +501,6 @@ impl Dispatch {
                 self.report(Report::LinkRefused { connection, name, address, direction, condition });
             }
         }
-        self.engine(id);
     }
 
     fn enqueue(&mut self, id: ConnectionId, link: LinkHandle, waiting: Waiting) {

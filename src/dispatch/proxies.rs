@@ -416,8 +416,7 @@ pub(super) struct Cargo {
     pub payload: Payload,
 }
 
-/// An anonymous sender's, of whose messages some go to another shard.
-/// The terminus of its link there.
+/// The terminus, there, of an anonymous sender's link of whose messages some go to another shard.
 pub(super) const RELAY: Terminus = Terminus::Absent;
 
 impl Attaching {

@@ -144,7 +144,7 @@ impl Dispatch {
         self.router.set_alerts(address, count, size)
     }
 
-    fn of_number(&mut self, number: u64) -> Option<&mut Peer> {
+    pub(super) fn of_number(&mut self, number: u64) -> Option<&mut Peer> {
         self.peers.iter_mut().flatten().map(|peer| &mut **peer).find(|peer| peer.number == number)
     }
 

@@ -28,7 +28,7 @@ impl Dispatch {
 
     /// Report the frames of one connection from now on, or don't. Gives whether there is one of that number.
     pub fn set_connection_trace(&mut self, number: u64, on: bool) -> bool {
-        let Some(peer) = self.peers.iter_mut().flatten().find(|peer| peer.number == number) else { return false };
+        let Some(peer) = self.of_number(number) else { return false };
         peer.engine.set_trace(on);
         self.trace.is_any |= on;
         true

@@ -191,31 +191,12 @@ impl Engine {
         if self.phase != Phase::Open || self.names.contains_key(&key) {
             return None;
         }
-        let initial = self.settings.initial_serial;
         let channel = session.0;
         let session = self.session_mut(channel).filter(|session| !session.end_sent)?;
         let local_handle = session.take_local_handle()?;
         let name = key.0.clone();
-        let link = self.links.insert(Link {
-            state: LinkState::Pending,
-            direction: offer.direction,
-            token: Some(token),
-            channel,
-            local_handle,
-            remote_handle: 0,
-            name: name.clone(),
-            flow_due: false,
-            drain: false,
-            unsettled: 0,
-            delivery_count: initial,
-            credit: 0,
-            limit: initial,
-            flow_seen: false,
-            max_message_size: self.settings.max_message_size,
-            partial: None,
-            sending: None,
-            asked: None,
-        });
+        let link = Link::new(offer.direction, channel, local_handle, name.clone(), &self.settings);
+        let link = self.links.insert(Link { token: Some(token), ..link });
         self.count_link(key.0.len());
         self.names.insert(key, link);
         if let Some(session) = self.session_mut(channel) {

@@ -173,13 +173,10 @@ impl Engine {
             let live = is_live(&self.links, link);
             entry.settled |= settled;
             // Of a delivery that still arrives the entry serves until its last frame.
-            let link = self.links.get_mut(link);
-            if settled && !link.as_ref().is_some_and(|link| link.is_arriving(delivery_id)) {
+            let arrives = self.links.get(link).is_some_and(|link| link.is_arriving(delivery_id));
+            if settled && !arrives {
                 session.incoming.remove(delivery_id);
-                match link.filter(|_| live) {
-                    Some(link) => link.unsettled -= 1,
-                    None => session.incoming_stale = session.incoming_stale.saturating_sub(1),
-                }
+                settle_on(&mut self.links, link, &mut session.incoming_stale);
                 if session.is_incoming_window_low() {
                     Self::mark_dirty(&mut self.dirty, channel, session);
                 }

@@ -35,7 +35,7 @@ impl Engine {
             return Ok(None);
         };
         match session.handles.get(handle) {
-            // Clients' links top up their credit from a task of its own, which may not have heard yet that the link was
+            // Clients' links top up their credit from a task of their own, which may not have heard yet that the link was
             // detached. Of no use to us, and no reason to end what else is on the session.
             None if handle < session.handles_used => Ok(None),
             None => Err(Violation::session(channel, fault::UNATTACHED_HANDLE, "flow for an unattached handle")),

@@ -77,6 +77,36 @@ pub(super) struct Asked {
 }
 
 impl Link {
+    /// Ours to attach: nothing was sent or granted on it yet.
+    pub(super) fn new(
+        direction: Direction,
+        channel: u16,
+        local_handle: u32,
+        name: Arc<str>,
+        settings: &Settings,
+    ) -> Link {
+        Link {
+            state: LinkState::Pending,
+            direction,
+            token: None,
+            channel,
+            local_handle,
+            remote_handle: 0,
+            name,
+            flow_due: false,
+            drain: false,
+            unsettled: 0,
+            delivery_count: settings.initial_serial,
+            credit: 0,
+            limit: settings.initial_serial,
+            flow_seen: false,
+            max_message_size: settings.max_message_size,
+            partial: None,
+            sending: None,
+            asked: None,
+        }
+    }
+
     /// How many deliveries the receiver takes of us now.
     #[inline]
     pub(super) fn credit_left(&self) -> u32 {
@@ -138,29 +168,16 @@ impl Engine {
         let initial = self.settings.initial_serial;
         let link = self.links.insert(Link {
             state: LinkState::Announced,
-            direction,
-            token: None,
-            channel,
-            local_handle,
             remote_handle: attach.handle,
-            name,
-            flow_due: false,
-            drain: false,
-            unsettled: 0,
             delivery_count: match direction {
                 Direction::Incoming => attach.initial_delivery_count.unwrap_or(0),
                 Direction::Outgoing => initial,
             },
-            credit: 0,
-            limit: initial,
-            flow_seen: false,
-            max_message_size: self.settings.max_message_size,
-            partial: None,
-            sending: None,
             asked: Some(Box::new(Asked {
                 source: attach.source.map(Into::into),
                 target: attach.target.map(Into::into),
             })),
+            ..Link::new(direction, channel, local_handle, name, &self.settings)
         });
         self.count_link(key.0.len());
         self.names.insert(key, link);

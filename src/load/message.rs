@@ -49,9 +49,8 @@ impl Maker {
                 out.extend_from_slice(&(self.body_bytes as u32).to_be_bytes());
             }
         }
-        if self.body_bytes >= STAMP_BYTES {
-            out.extend_from_slice(&stamp.0.to_be_bytes());
-        }
+        let stamped = if self.body_bytes >= STAMP_BYTES { STAMP_BYTES } else { 0 };
+        out.extend_from_slice(&stamp.0.to_be_bytes()[..stamped]);
         match &self.rest {
             Some(rest) => {
                 let mut payload = Payload::from(self.packer.pack(out));
@@ -59,8 +58,7 @@ impl Maker {
                 payload
             }
             None => {
-                let filler = self.body_bytes.saturating_sub(STAMP_BYTES);
-                out.resize(out.len() + if self.body_bytes >= STAMP_BYTES { filler } else { self.body_bytes }, b'x');
+                out.resize(out.len() + self.body_bytes - stamped, b'x');
                 Payload::from(self.packer.pack(out))
             }
         }

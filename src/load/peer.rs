@@ -140,7 +140,9 @@ impl Peer {
                 return Err(self.ended(&what, error));
             }
             Event::Credit { link, delivery_count, limit, drain } => {
-                self.outgoing.credit = limit.wrapping_sub(delivery_count);
+                // A peer that took credit back is behind what is on its way.
+                let ahead = limit.wrapping_sub(delivery_count);
+                self.outgoing.credit = if ahead as i32 > 0 { ahead } else { 0 };
                 if drain {
                     self.client.engine.drained(link);
                     self.outgoing.credit = 0;

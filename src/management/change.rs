@@ -180,20 +180,20 @@ impl RowChange {
         let bad = || refuse(Status::BadRequest, Status::BadRequest.text());
         let Some(body) = &request.attributes else { return Err(bad()) };
         let body: Vec<(String, Datum)> = body.iter().filter(|(name, _)| name != "identity").cloned().collect();
-        let attributes = accept(entity_type, &body, |attribute| attribute.can_update, "update", "UPDATE");
+        let attributes = || accept(entity_type, &body, |attribute| attribute.can_update, "update", "UPDATE");
         let status = |attributes: &BTreeMap<String, Datum>| {
             attributes.get("adminStatus").and_then(Datum::as_text).map(|status| status == "deleted")
         };
         let what = match entity_type.source {
             Source::Connections => {
-                let attributes = attributes?;
+                let attributes = attributes()?;
                 let trace = attributes.get("enableProtocolTrace").and_then(Datum::as_boolean);
                 if attributes.is_empty() || !matches!(read.wanted, Wanted::Number(_)) {
                     return Err(bad());
                 }
                 RowUpdate::Connection { close: status(&attributes).unwrap_or(false), trace }
             }
-            Source::Links => RowUpdate::Link { detach: status(&attributes?).ok_or_else(bad)? },
+            Source::Links => RowUpdate::Link { detach: status(&attributes()?).ok_or_else(bad)? },
             Source::Addresses => RowUpdate::Alerts(Alerts::new(&body, entity_type)?),
             _ => return Err(refuse(Status::NotImplemented, Status::NotImplemented.text())),
         };

@@ -6,7 +6,6 @@ use super::out::Out;
 use super::query::Figures;
 use super::schema::{Attribute, Type};
 use crate::dispatch::{self, ConnectionRow, LinkRow, RouterRow};
-use crate::link::Direction;
 use crate::routing::{self, AddressRow, Treatment};
 use crate::wire::value::{Map, Value};
 
@@ -49,13 +48,6 @@ fn treatment(treatment: Treatment) -> &'static str {
 }
 
 const DIRECTIONS: Type = Type::Choice(&["in", "out"]);
-
-fn direction(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Incoming => "in",
-        Direction::Outgoing => "out",
-    }
-}
 
 use Type::{Boolean, Choice, Integer, List, Text};
 
@@ -147,7 +139,7 @@ pub const ADDRESS: &[Column<AddressRow>] = &[
 pub const LINK: &[Column<LinkRow>] = &[
     column("linkName", Text, |row, out| out.text(&row.name), "The link's name, of its peer"),
     column("linkType", Choice(&["endpoint", "router-control", "inter-router", "edge-downlink"]), |_, out| out.text("endpoint"), "What is at the other end"),
-    column("linkDir", DIRECTIONS, |row, out| out.text(direction(row.routing.direction)), "in from a sender, out to a consumer"),
+    column("linkDir", DIRECTIONS, |row, out| out.text(row.routing.direction.word()), "in from a sender, out to a consumer"),
     column("owningAddr", Text, |row, out| out.or_null(row.routing.address.as_deref(), Out::text), "The address's key; none of an anonymous sender"),
     column("capacity", Integer, |row, out| out.uint(row.routing.capacity), "The listener's linkCapacity"),
     column("peer", Text, null, "Of a routed link: the other half"),

@@ -33,4 +33,4 @@ pub use query::{log_lines, Figures, LogLine, Query, RowRead, Snapshot, Wanted, W
 pub use schema::Schema;
 
 /// What all entity types' names begin with but for the management node's own.
-pub const PREFIX: &str = "org.apache.qpid.dispatch.";
+pub const PREFIX: &str = crate::config::schema::TYPE_PREFIX;

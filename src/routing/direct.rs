@@ -1,8 +1,8 @@
 //! The usual delivery: it arrives whole at an anycast address where nothing waits and a consumer has room, so it goes
 //! straight on, without a wait in the address's FIFO and without a command in the outputs.
 //!
-//! What [`Router::pass`] does is what `delivery`, `assign_next` and the sending do one after the other, with each link and the
-//! address looked up once. It does nothing where any of them would do something else.
+//! What [`Router::pass`] does is what `delivery`, `assign_next` and the sending do one after the other, at once, with the address
+//! looked up once. It does nothing where any of them would do something else.
 
 use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId, Port, WireDelivery};
 use crate::link::SenderSettleMode;
@@ -82,8 +82,8 @@ impl Router {
             SenderSettleMode::Mixed => head.settled,
         };
         let port = out.port;
-        out.counters.arrived(head.settled);
         let End::Consumer(consumer) = &mut out.end else { return None };
+        out.counters.arrived(head.settled);
         if settled {
             address.credit.consumer_assigned_settled(consumer.slot);
         } else {

@@ -201,11 +201,6 @@ impl Router {
         self.deliveries.len()
     }
 
-    /// Connections of other shards that have links here.
-    pub fn proxies_len(&self) -> usize {
-        self.connections.proxies_len()
-    }
-
     // ── what happened, beside what other files have ──
 
     /// A connection is open. `link_capacity`: its listener's.

@@ -3,7 +3,7 @@
 //! Owns: the SASL mechanisms as step functions, for both sides: what the peer sent in, a challenge or an outcome (as a
 //! server), an initial response or a response (as a client, [`Login`]) out.
 //! Doesn't: frame anything (the engine does), look passwords up (they will be given to it), log.
-//! Driven by: dispatch, with an engine's SASL events.
+//! Driven by: dispatch (as a server) and client, with an engine's SASL events.
 //!
 //! Invariant: an exchange always ends: each step is a challenge or an outcome, and a mechanism has a bounded number of
 //! challenges. A mechanism that wasn't offered is a failed outcome (AMQP 1.0, section 5.3.3.2), never silence.

@@ -10,12 +10,11 @@ pub mod views;
 use super::agent::{Agent, Entity, Rows, Target};
 use super::connect::ConnectOptions;
 use super::failure::Failure;
+use crate::config::schema::TYPE_PREFIX;
 use chrono::{Local, TimeZone, Utc};
 use clap::{ArgAction, Args};
 use serde_json::{json, Map, Value};
 use table::{get, text, Table};
-
-const PREFIX: &str = "org.apache.qpid.dispatch.";
 
 /// Shows statistics of a router
 #[derive(Args, Debug)]
@@ -270,7 +269,7 @@ impl Stat<'_> {
     }
 
     fn query(&mut self, entity_type: &str, attributes: &[&str]) -> Result<Rows, Failure> {
-        let entity_type = format!("{PREFIX}{entity_type}");
+        let entity_type = format!("{TYPE_PREFIX}{entity_type}");
         let limit = self.arguments.limit;
         match self.arguments.flow {
             true if !attributes.is_empty() => self.agent.query_known(&entity_type, attributes, limit),
@@ -297,8 +296,8 @@ impl Stat<'_> {
             Show::Connections => one(views::connections(self.query(kind, &[])?)),
             Show::Edge => {
                 let rows = self.query(kind, &[])?;
-                let nobody = if rows.rows.is_empty() { "No Edge Router Connections" } else { "" };
-                views::edges(rows).map_or_else(|| or(None, nobody).trim_start().to_owned(), one)
+                let nobody = if rows.rows.is_empty() { "No Edge Router Connections\n" } else { "" };
+                views::edges(rows).map_or_else(|| nobody.to_owned(), one)
             }
             Show::Links => {
                 let attributes = self.attributes(views::LINK_ATTRIBUTES, views::LINK_FLOW);

@@ -89,7 +89,7 @@ fn security(connection: &Entity) -> String {
 
 fn tenant(connection: &Entity) -> String {
     let tenant = text(get(connection, "tenant"));
-    tenant.strip_suffix('/').map_or(tenant.clone(), str::to_owned)
+    tenant.strip_suffix('/').unwrap_or(&tenant).to_owned()
 }
 
 pub fn connections(rows: Rows) -> Table {
@@ -198,7 +198,7 @@ pub fn links(rows: Rows, verbose: bool, flow: bool) -> Table {
         row.extend([class, address.to_owned(), phase.to_owned(), count("capacity"), count("priority")]);
         row.extend(LINK_COUNTERS.iter().map(|(_, attribute)| count(attribute)));
         let delayed = |name| get(&link, name).as_u64().unwrap_or_default();
-        row.push((delayed("deliveriesDelayed1Sec") + delayed("deliveriesDelayed10Sec")).to_string());
+        row.push(delayed("deliveriesDelayed1Sec").saturating_add(delayed("deliveriesDelayed10Sec")).to_string());
         row.extend([count("settleRate"), count("deliveriesStuck"), count("creditAvailable")]);
         row.push(match get(&link, "zeroCreditSeconds").as_u64() {
             None | Some(0) => "-".to_owned(),
@@ -416,7 +416,8 @@ pub fn memory(rows: Rows, process_bytes: &Value) -> Option<[Table; 2]> {
     let mut pooled = 0u64;
     for pool in rows.entities() {
         let total = get(&pool, "totalAllocFromHeap").as_u64()?;
-        pooled += get(&pool, "typeSize").as_u64().unwrap_or_default() * total;
+        let size = get(&pool, "typeSize").as_u64().unwrap_or_default();
+        pooled = pooled.saturating_add(size.saturating_mul(total));
         let identity = text(get(&pool, "identity"));
         let name = identity.split_once('/').map_or(identity.as_str(), |(_, name)| name);
         let mut row = vec![if name.is_empty() { "-" } else { name }.to_owned()];

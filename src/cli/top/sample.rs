@@ -4,9 +4,8 @@ use super::View;
 use crate::cli::agent::{Agent, Entity};
 use crate::cli::failure::Failure;
 use crate::cli::stat::table::{get, text};
+use crate::config::schema::TYPE_PREFIX;
 use std::collections::HashMap;
-
-const PREFIX: &str = "org.apache.qpid.dispatch.";
 
 const ROUTER: &[&str] = &[
     "id",
@@ -75,7 +74,7 @@ pub struct Sample {
 impl Sample {
     pub fn take(agent: &mut Agent, view: View) -> Result<Sample, Failure> {
         let mut query = |kind: &str, attributes: &[&str]| {
-            agent.query_known(&format!("{PREFIX}{kind}"), attributes, 0).map(|rows| rows.entities())
+            agent.query_known(&format!("{TYPE_PREFIX}{kind}"), attributes, 0).map(|rows| rows.entities())
         };
         let router = query("router", ROUTER)?.into_iter().next().unwrap_or_default();
         let (entities, links) = match view {

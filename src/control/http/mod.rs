@@ -24,6 +24,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::Figures;
+pub(super) use process::memory_bytes;
 use process::Process;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

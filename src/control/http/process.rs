@@ -18,12 +18,10 @@ pub struct Process {
 impl Process {
     /// `since`: how long it has been running.
     pub fn read(since: Duration) -> Process {
-        let pages = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-        let bytes = |at| Some(pages.split(' ').nth(at)?.parse::<u64>().ok()? * page_bytes());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok();
         Process {
-            virtual_bytes: bytes(0),
-            resident_bytes: bytes(1),
+            virtual_bytes: memory_bytes(0),
+            resident_bytes: memory_bytes(1),
             cpu: cpu(),
             open_descriptors: fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as u64),
             max_descriptors: max_descriptors(),
@@ -51,6 +49,12 @@ impl Process {
             text.single("process_start_time_seconds", Kind::Gauge, help, at.as_secs_f64());
         }
     }
+}
+
+/// The process's memory; `at` 0: what is mapped, 1: what is in RAM.
+pub fn memory_bytes(at: usize) -> Option<u64> {
+    let pages = fs::read_to_string("/proc/self/statm").ok()?;
+    pages.split_whitespace().nth(at)?.parse::<u64>().ok()?.checked_mul(page_bytes())
 }
 
 fn page_bytes() -> u64 {
