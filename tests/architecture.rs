@@ -75,7 +75,9 @@ fn sources() -> Vec<Source> {
 
 /// A file's code: no comments, no string literals, nothing from its tests on (they stand at the end).
 fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let begins = |form: &str| text.find(&format!("#[cfg(test)]\n{form}mod tests"));
+    let end = ["", "pub(super) "].into_iter().filter_map(begins).min().unwrap_or(text.len());
+    let text = &text[..end];
     let mut code = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
