@@ -5,6 +5,7 @@ use crate::log::Level;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 
 const SYSLOG_SOCKET: &str = "/dev/log";
@@ -25,7 +26,10 @@ impl Sink {
         Ok(match output {
             LogOutput::Stdout => Sink::Stdout,
             LogOutput::Stderr => Sink::Stderr,
-            LogOutput::File(path) => Sink::File(OpenOptions::new().append(true).create(true).open(path)?),
+            // Nothing waits for a pipe's reader: without one opening fails (ENXIO), behind a slow one lines are lost.
+            LogOutput::File(path) => {
+                Sink::File(OpenOptions::new().append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path)?)
+            }
             LogOutput::Syslog => {
                 open_syslog();
                 Sink::Syslog
@@ -74,5 +78,32 @@ fn syslog(level: Level, text: &str) {
     if let Ok(text) = CString::new(text) {
         // SAFETY: a format of one string, and the string.
         unsafe { libc::syslog(priority, c"%s".as_ptr(), text.as_ptr()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_that_nobody_reads_holds_nothing_up() {
+        let path = std::env::temp_dir().join(format!("ringway-log-{}.fifo", std::process::id()));
+        let path = path.to_str().unwrap().to_owned();
+        let name = CString::new(path.as_str()).unwrap();
+        // SAFETY: a path that ends with its zero byte.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let output = LogOutput::File(path.clone());
+
+        let error = Sink::open(&output).err().expect("opened without a reader");
+        assert_eq!(error.raw_os_error(), Some(libc::ENXIO));
+
+        // A reader that reads nothing: the pipe takes 64 KiB, the rest is lost.
+        let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        let mut sink = Sink::open(&output).unwrap();
+        for _ in 0..100 {
+            sink.write(Level::Info, &"x".repeat(4096));
+        }
+        drop(reader);
+        std::fs::remove_file(path).unwrap();
     }
 }
