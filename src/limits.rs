@@ -35,8 +35,12 @@ pub const SESSION_INCOMING_BYTES: usize = 4 * 1024 * 1024;
 /// it has none there.
 pub const CONNECTION_INCOMING_BYTES: usize = 4 * SESSION_INCOMING_BYTES;
 
-/// A session's first window is this part of the memory limit. It doubles each time that half of it was used, so windows
-/// of a quarter of the limit, which is what may be promised, are there for as many sessions that use theirs never.
+/// A session's first window is this part of what is spare of the memory (an eighth of the limit, less what was promised or is
+/// used): the first ones' are full, and 700 later they are down to `SESSIONS_UNUSED`.
+pub const SESSIONS_FIRST: usize = 256;
+
+/// At least, its first window is this part of the memory limit. It doubles each time that half of it was used. A quarter of the
+/// limit may be promised: 5000 sessions that use theirs never have one each.
 pub const SESSIONS_UNUSED: usize = 32 * 1024;
 
 /// Least `memoryLimit`: receive chunks, packing chunks and a few outputs of a full mark.

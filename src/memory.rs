@@ -86,6 +86,11 @@ impl Memory {
 
     // ── windows ──
 
+    /// Bytes that may be promised lightly: half of what may be at all, less what was or is used.
+    pub fn spare(&self) -> usize {
+        (self.limit / 8).saturating_sub(self.promised.load(Relaxed).max(self.used()))
+    }
+
     /// Promises up to `wanted` bytes; gives how many.
     pub fn promise(&self, wanted: usize) -> usize {
         let mut granted = 0;
@@ -158,7 +163,8 @@ mod tests {
         assert_eq!(memory.promise(1), 0);
         assert!(memory.is_full());
         memory.remove(900);
-        // Never more than a quarter at a time.
+        // Never more than a quarter at a time, lightly an eighth.
+        assert_eq!(memory.spare(), 125);
         assert_eq!(memory.promise(1000), 250);
     }
 

@@ -155,7 +155,12 @@ pub(super) fn listener(section: &Checked, report: &mut Report) -> Option<Listene
         message_size_max: section.integer("maxMessageSize").unwrap_or(0),
         links_max: section.number("maxLinks"),
         unsettled_max: section.number("maxUnsettled"),
-        strip_annotations: StripAnnotations::Both,
+        strip_annotations: match section.choice("stripAnnotations") {
+            Some("in") => StripAnnotations::In,
+            Some("out") => StripAnnotations::Out,
+            Some("no") => StripAnnotations::No,
+            _ => StripAnnotations::Both,
+        },
         link_capacity: match section.number("linkCapacity") {
             0 => limits::LINK_CAPACITY_DEFAULT,
             capacity => capacity,

@@ -101,9 +101,13 @@ pub enum AddressFamily {
     Ipv6,
 }
 
+/// Which way the router's own annotations are taken off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StripAnnotations {
+    In,
+    Out,
     Both,
+    No,
 }
 
 #[derive(Debug, Clone, PartialEq)]

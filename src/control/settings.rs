@@ -1,7 +1,7 @@
 //! A configuration in the words of engine and routing.
 
 use super::ControlError;
-use crate::config::{self, Config, ListenerConfig};
+use crate::config::{self, Config, ListenerConfig, StripAnnotations};
 use crate::engine;
 use crate::limits;
 use crate::management::Figures;
@@ -68,6 +68,8 @@ pub fn engine(listener: &ListenerConfig, router_id: &str, memory: &Arc<Memory>) 
         links_max: listener.links_max as usize,
         unsettled_max: listener.unsettled_max as usize,
         memory: memory.clone(),
+        strip_incoming: matches!(listener.strip_annotations, StripAnnotations::In | StripAnnotations::Both),
+        strip_outgoing: matches!(listener.strip_annotations, StripAnnotations::Out | StripAnnotations::Both),
         ..engine::Settings::default()
     }
 }

@@ -1,15 +1,17 @@
-//! Messages of an anonymous link: each says itself where it goes, in its properties' `to` (AMQP 1.0, section 3.2.4).
+//! Messages of an anonymous link: each says itself where it goes, in its properties' `to` (AMQP 1.0, section 3.2.4). And the
+//! begins of messages that are held until what has to be known of them has come.
 
 use super::{find, Dispatch, Peer};
-use crate::ids::{ConnectionId, LinkHandle, LinkId, SessionNumber, WireDelivery};
+use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, SessionNumber, WireDelivery};
 use crate::limits;
 use crate::payload::Payload;
-use crate::routing::Arrival;
+use crate::routing::{rejected, Arrival};
 use crate::time::Time;
+use crate::wire::annotations::{Place, RouterAnnotations};
 use crate::wire::{message, WireError};
 
 /// A message's properties end within this many bytes, or it counts as having none: what is held for them is bounded.
-const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
+pub(super) const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
 
 /// What a connection's links hold together at most, for messages whose properties have not arrived; more of them count as
 /// having none.
@@ -18,7 +20,7 @@ pub const HELD_BYTES_MAX: usize = limits::SESSION_INCOMING_BYTES;
 /// And how many of them.
 const HELD_MESSAGES_MAX: usize = 1024;
 
-/// The begin of a message whose properties have not arrived yet.
+/// The begin of a message: one that has just come, or whose annotations or properties have not arrived yet.
 pub struct Held {
     pub wire: WireDelivery,
     pub message_format: u32,
@@ -85,7 +87,7 @@ impl Dispatch {
         &mut self,
         id: ConnectionId,
         link: (LinkHandle, LinkId),
-        mut held: Held,
+        held: Held,
         more: bool,
         now: Time,
     ) -> u64 {
@@ -93,18 +95,19 @@ impl Dispatch {
         let mut scratch = SCRATCH;
         // The address is read out of a second reference to the same bytes, while the first goes to the router.
         let probe = held.payload.clone();
-        let (to, is_decodable) = match destination(&probe, !more, &mut scratch) {
+        let overridden = if self.annotations.are_used { self.overridden(id, &probe, !more) } else { None };
+        let found = match &overridden {
+            Some(to) => Destination::Address(to),
+            None => destination(&probe, !more, &mut scratch),
+        };
+        let (to, is_decodable) = match found {
             Destination::Address(to) => (Some(to), true),
             Destination::Nowhere => (None, true),
             Destination::Undecodable => (None, false),
             // All of a connection's links together hold so much, whatever its windows are.
             Destination::Later if !self.may_hold(id, held.payload.len()) => (None, true),
             Destination::Later => {
-                self.packer.pack_payload(&mut held.payload, limits::COPY_BYTES_MAX);
-                if let Some(peer) = find(&mut self.peers, id) {
-                    peer.held_bytes += held.payload.len();
-                    peer.held.insert(handle, held);
-                }
+                self.hold(id, handle, held);
                 return 1;
             }
         };
@@ -116,13 +119,36 @@ impl Dispatch {
                 return self.forward(id, (handle, link), owner, arrival, now);
             }
             self.arrive(id, link, arrival, now);
-        } else if let Some(delivery) = self.router.delivery_undecodable(link, arrival, now) {
-            self.keep(id, wire, delivery);
+        } else {
+            let text = "the message can't be decoded as far as its properties";
+            let state = rejected("amqp:decode-error", text);
+            if let Some(delivery) = self.router.delivery_refused(link, arrival, state, now) {
+                self.keep(id, wire, delivery);
+            }
         }
         1
     }
 
-    fn may_hold(&mut self, id: ConnectionId, bytes: usize) -> bool {
+    /// Where another router says that a message goes, if its connection's annotations are heard.
+    fn overridden(&mut self, id: ConnectionId, payload: &Payload, complete: bool) -> Option<String> {
+        if find(&mut self.peers, id)?.engine.settings().strip_incoming {
+            return None;
+        }
+        let place = Place::find(payload, complete).ok().filter(|place| place.section.is_some())?;
+        let mut scratch = Vec::new();
+        RouterAnnotations::read(place.value(payload, &mut scratch), false).ok()?.to.map(str::to_owned)
+    }
+
+    /// Keeps the begin of a message until more of it is here.
+    pub(super) fn hold(&mut self, id: ConnectionId, link: LinkHandle, mut held: Held) {
+        self.packer.pack_payload(&mut held.payload, limits::COPY_BYTES_MAX);
+        if let Some(peer) = find(&mut self.peers, id) {
+            peer.held_bytes += held.payload.len();
+            peer.held.insert(link, held);
+        }
+    }
+
+    pub(super) fn may_hold(&mut self, id: ConnectionId, bytes: usize) -> bool {
         find(&mut self.peers, id)
             .is_some_and(|peer| peer.held_bytes + bytes <= HELD_BYTES_MAX && peer.held.len() < HELD_MESSAGES_MAX)
     }
@@ -152,19 +178,30 @@ impl Dispatch {
         held.payload.append(payload);
         held.settled |= settled;
         if let Some(token) = peer.engine.link_token(link) {
-            self.look_for_to(id, (link, token), held, more, now);
+            self.look_into(id, (link, token), held, more, now);
         }
     }
 
     pub(super) fn held_aborted(&mut self, id: ConnectionId, link: LinkHandle, wire: WireDelivery, now: Time) {
         let Some(peer) = find(&mut self.peers, id) else { return };
         if let Some(held) = take_held(peer, link).filter(|held| held.wire == wire) {
-            let link = peer.engine.link_token(link);
+            let token = peer.engine.link_token(link);
             if let Some(engine) = self.engine(id) {
                 engine.payload_released(wire.session, held.payload.len());
             }
-            if let Some(link) = link {
-                self.router.delivery_unseen(link, now);
+            let Some(token) = token else { return };
+            if self.router.is_anonymous(token) {
+                return self.router.delivery_unseen(token, now);
+            }
+            // It arrived, if only to be given up.
+            let Held { message_format, settled, .. } = held;
+            let payload = Payload::new();
+            let arrival = Arrival { wire, message_format, settled, complete: false, payload, to: None };
+            if let Some(owner) = token.shard() {
+                self.deliver_elsewhere(id, link, owner, arrival);
+                self.aborted_elsewhere(id, DeliveryId::arrived_elsewhere(owner, link), wire);
+            } else if let Some(delivery) = self.router.delivery(token, arrival, now) {
+                self.router.delivery_aborted(delivery, now);
             }
         }
     }

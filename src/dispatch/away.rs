@@ -265,6 +265,24 @@ impl Dispatch {
         self.cost_of(owner, id)
     }
 
+    /// A delivery for another shard's address that is to be rejected there.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn refuse_elsewhere(
+        &mut self,
+        id: ConnectionId,
+        link: LinkHandle,
+        owner: ShardId,
+        wire: WireDelivery,
+        settled: bool,
+        complete: bool,
+        why: &'static str,
+    ) -> u64 {
+        if !(settled && complete) {
+            self.keep(id, wire, DeliveryId::arrived_elsewhere(owner, link));
+        }
+        self.note_home(id, link, owner, Happened::DeliveryRefused { wire, settled, complete, why })
+    }
+
     /// A message of an anonymous sender's goes to another shard's address. The sender's credit stays here.
     pub(super) fn forward(
         &mut self,
@@ -531,10 +549,18 @@ impl Dispatch {
             let engine = &mut peer.engine;
             let mut whole = None;
             match receiver.waiting.pop_front() {
-                Some(Waiting::Send { delivery, message_format, settled, complete, payload }) => {
+                Some(Waiting::Send { delivery, message_format, settled, complete, mut payload }) => {
                     let cost = cost_bytes(payload.len());
                     self.deliveries_out += 1;
+                    let fewer = match self.annotations.are_used {
+                        true => self.annotations.annotate(engine, complete, &mut payload, &mut self.packer),
+                        false => 0,
+                    };
                     let sent = engine.send(link, delivery, message_format, settled, complete, payload);
+                    if fewer > 0 && !complete && sent == Sent::Partly {
+                        let sent = Note::PayloadSent { delivery, bytes: fewer, complete: false };
+                        self.outbox.push(delivery.shard(), sent);
+                    }
                     match sent {
                         Sent::Whole { .. } if complete => whole = Some(cost),
                         // The link has ended.

@@ -11,8 +11,9 @@ use crate::time::Time;
 impl Dispatch {
     /// A delivery goes straight on to a consumer.
     #[inline]
-    pub(super) fn pass(&mut self, pass: Pass, message_format: u32, payload: Payload) {
+    pub(super) fn pass(&mut self, pass: Pass, message_format: u32, mut payload: Payload) {
         let Pass { port, delivery, settled, .. } = pass;
+        self.annotate(port.connection, true, &mut payload);
         let Some(engine) = self.engine(port.connection) else {
             self.router.passed(&pass);
             return self.tell(Output::Send { port, delivery, message_format, settled, complete: true, payload });

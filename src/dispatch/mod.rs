@@ -17,6 +17,7 @@
 //! - A connection's links are gone from the router when `closed` returns.
 
 mod admission;
+mod annotations;
 mod anonymous;
 mod away;
 mod connections;
@@ -49,6 +50,8 @@ use crate::payload::{Packer, Pool, Range};
 use crate::routing::{Arrival, Attach, Edge, Head, Output, Router, RouterSettings};
 use crate::security::Exchange;
 use crate::time::Time;
+use crate::wire;
+use annotations::Annotations;
 use anonymous::{take_held, Held};
 use away::Away;
 use events::Publisher;
@@ -118,6 +121,7 @@ pub struct Dispatch {
     outputs: Outputs,
     packer: Packer,
     publisher: Publisher,
+    annotations: Annotations,
     service: Service,
     /// Drained by the driver after each call, so it is as long as one call's work.
     reports: VecDeque<Report>,
@@ -180,6 +184,7 @@ impl Dispatch {
         Dispatch {
             service: Service::default(),
             publisher: Publisher::new(&router.router_id),
+            annotations: Annotations::new(&router.router_id),
             router: Router::on_shard(router, shard, shards, now),
             peers: Vec::new(),
             pending: Vec::with_capacity(1024),
@@ -493,22 +498,26 @@ impl Dispatch {
         self.deliveries_in += 1;
         let Some(link) = transfer.token else { return 1 };
         let Transfer { link: handle, wire, message_format, settled, more, payload, .. } = transfer;
-        let bytes = payload.len() as u32;
+        let is_plain = wire::annotations::are_absent(&payload);
+        let transfer = Held { wire, message_format, settled, payload, lent: 0 };
+        if is_plain {
+            self.route(id, (handle, link), transfer, more, now)
+        } else {
+            self.look_into(id, (handle, link), transfer, more, now)
+        }
+    }
+
+    #[inline]
+    fn route(&mut self, id: ConnectionId, link: (LinkHandle, LinkId), transfer: Held, more: bool, now: Time) -> u64 {
+        let Held { wire, message_format, settled, .. } = transfer;
+        let bytes = transfer.payload.len() as u32;
         let usual =
-            if more { None } else { self.router.pass(link, Head { wire, message_format, settled, bytes }, now) };
-        let Some(pass) = usual else {
-            return self.unusual_transfer(
-                id,
-                (handle, link),
-                Held { wire, message_format, settled, payload, lent: 0 },
-                more,
-                now,
-            );
-        };
+            if more { None } else { self.router.pass(link.1, Head { wire, message_format, settled, bytes }, now) };
+        let Some(pass) = usual else { return self.unusual_transfer(id, link, transfer, more, now) };
         if !settled {
             self.keep(id, wire, pass.delivery);
         }
-        self.pass(pass, message_format, payload);
+        self.pass(pass, message_format, transfer.payload);
         1
     }
 
@@ -566,13 +575,19 @@ impl Dispatch {
     #[inline]
     fn apply(&mut self, output: Output) {
         match output {
-            Output::Send { port, delivery, message_format, settled, complete, payload } => {
+            Output::Send { port, delivery, message_format, settled, complete, mut payload } => {
+                let fewer = self.annotate(port.connection, complete, &mut payload);
                 let Some(engine) = self.engine(port.connection) else {
                     return self.tell(Output::Send { port, delivery, message_format, settled, complete, payload });
                 };
                 let sent = engine.send(port.link, delivery, message_format, settled, complete, payload);
                 self.deliveries_out += 1;
                 self.after_send(port, sent);
+                if fewer > 0 && !complete && sent == Sent::Partly {
+                    // They left the router, too: the stream goes on when what the router counts has.
+                    let now = self.router.now();
+                    self.router.payload_sent(delivery, fewer, false, now);
+                }
             }
             Output::DisposeIncoming { port, wire, state, settled } => match self.engine(port.connection) {
                 Some(engine) => engine.dispose_incoming(wire, state, settled),
@@ -676,6 +691,7 @@ impl Dispatch {
 
     /// Puts a connection into its place.
     fn seat(&mut self, peer: Box<Peer>) {
+        self.listens(peer.engine.settings());
         let index = peer.id.index as usize;
         if self.peers.len() <= index {
             self.peers.resize_with(index + 1, || None);

@@ -18,7 +18,7 @@ use crate::mesh::parcel::{cost_bytes, Accepted, Attaching, Decided, Happened};
 use crate::mesh::Note;
 use crate::outcome::StateKind;
 use crate::payload::Payload;
-use crate::routing::{Arrival, Attach, Output};
+use crate::routing::{rejected, Arrival, Attach, Output};
 use crate::time::Time;
 use std::collections::BTreeMap;
 
@@ -294,6 +294,11 @@ impl Dispatch {
                 let to = payload.to.as_deref();
                 let arrival = Arrival { wire, message_format, settled, complete, payload: payload.payload, to };
                 self.router.delivery(link, arrival, now);
+            }
+            Happened::DeliveryRefused { wire, settled, complete, why } => {
+                let payload = Payload::new();
+                let arrival = Arrival { wire, message_format: 0, settled, complete, payload, to: None };
+                self.router.delivery_refused(link, arrival, rejected("amqp:invalid-field", why), now);
             }
             Happened::DeliveryMore { wire, complete, settled, .. } => match self.router.arrived_as(link, wire) {
                 Some(delivery) => self.router.delivery_more(delivery, payload.payload, complete, settled, now),

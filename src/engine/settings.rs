@@ -53,6 +53,9 @@ pub struct Settings {
     pub max_session_frames: Option<u32>,
     /// Bytes of the largest message that a sender may send; 0: any size.
     pub max_message_size: u64,
+    /// Whether routers' annotations are taken off messages that come in, and off those that go out. Dispatch does it.
+    pub strip_incoming: bool,
+    pub strip_outgoing: bool,
     /// Where our serial numbers start: a session's next-outgoing-id and delivery-ids, a link's delivery-count.
     /// Zero but in tests of their wrapping.
     pub initial_serial: u32,
@@ -80,6 +83,8 @@ impl Default for Settings {
             memory: Arc::default(),
             max_session_frames: None,
             max_message_size: 0,
+            strip_incoming: true,
+            strip_outgoing: true,
             initial_serial: 0,
         }
     }
@@ -104,8 +109,11 @@ impl Settings {
         self.max_frame_size.max(1) as usize
     }
 
-    /// A session's first window, in bytes: thousands of sessions that never use theirs leave room for those that do.
+    /// A session's first window, in bytes: wide while little was promised, since there are clients that send a large message
+    /// and close at once, which cuts off what the window didn't take. Thousands of sessions that never use theirs leave room
+    /// for those that do.
     pub(super) fn incoming_bytes_first(&self) -> usize {
-        self.memory.limit() / limits::SESSIONS_UNUSED
+        let least = self.memory.limit() / limits::SESSIONS_UNUSED;
+        (self.memory.spare() / limits::SESSIONS_FIRST).max(least)
     }
 }

@@ -85,6 +85,13 @@ pub enum Happened {
         settled: bool,
         bytes: u32,
     },
+    /// One whose annotations are wrong.
+    DeliveryRefused {
+        wire: WireDelivery,
+        settled: bool,
+        complete: bool,
+        why: &'static str,
+    },
     DeliveryAborted {
         wire: WireDelivery,
     },

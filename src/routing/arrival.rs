@@ -34,15 +34,27 @@ impl Router {
     /// the outputs are drained); None: it is complete and done with, or its link isn't known.
     #[inline]
     pub fn delivery(&mut self, link_id: LinkId, arrival: Arrival<'_>, now: Time) -> Option<DeliveryId> {
-        self.arrive(link_id, arrival, true, now)
+        self.arrive(link_id, arrival, None, now)
     }
 
-    /// As `delivery`, of an anonymous link's message that can't be read as far as its address: it is rejected.
-    pub fn delivery_undecodable(&mut self, link_id: LinkId, arrival: Arrival<'_>, now: Time) -> Option<DeliveryId> {
-        self.arrive(link_id, arrival, false, now)
+    /// As `delivery`, of a message that goes nowhere: this is its outcome.
+    pub fn delivery_refused(
+        &mut self,
+        link_id: LinkId,
+        arrival: Arrival<'_>,
+        outcome: State,
+        now: Time,
+    ) -> Option<DeliveryId> {
+        self.arrive(link_id, arrival, Some(outcome), now)
     }
 
-    fn arrive(&mut self, link_id: LinkId, arrival: Arrival<'_>, decodable: bool, now: Time) -> Option<DeliveryId> {
+    fn arrive(
+        &mut self,
+        link_id: LinkId,
+        arrival: Arrival<'_>,
+        refused: Option<State>,
+        now: Time,
+    ) -> Option<DeliveryId> {
         self.begin(now);
         let link = self.links.get_mut(link_id)?;
         if link.sender().is_none_or(|sender| sender.ended) {
@@ -75,18 +87,19 @@ impl Router {
             | if arrival.settled { SETTLED | PRESETTLED } else { OPEN };
         let id = self.deliveries.id(slot);
 
-        match link_address.map_or_else(|| self.resolve(arrival.to, decodable), Ok) {
-            Ok(address) => self.enter(slot, address, credit_slot),
-            Err(state) => self.turn_away(slot, state),
+        match (refused, link_address) {
+            (Some(outcome), _) => self.turn_away(slot, outcome),
+            (None, Some(address)) => self.enter(slot, address, credit_slot),
+            (None, None) => match self.resolve(arrival.to) {
+                Ok(address) => self.enter(slot, address, credit_slot),
+                Err(state) => self.turn_away(slot, state),
+            },
         }
         self.deliveries.slot(id).map(|_| id)
     }
 
     /// The address that a message names, where somebody uses it; else the outcome that it gets.
-    fn resolve(&self, to: Option<&str>, decodable: bool) -> Result<AddressId, State> {
-        if !decodable {
-            return Err(settle::rejected("amqp:decode-error", "the message can't be decoded as far as its properties"));
-        }
+    fn resolve(&self, to: Option<&str>) -> Result<AddressId, State> {
         let router_id = self.settings.router_id.as_str();
         let Some(name) = to.and_then(|to| name::parse(to, router_id)) else {
             return Err(settle::rejected("amqp:invalid-field", "the message names no address"));

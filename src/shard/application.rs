@@ -18,6 +18,9 @@ pub trait Application {
     /// A connection on its way to another shard.
     type Moved: Send;
 
+    /// From now on connections of this listener may come, here or on another shard.
+    fn listens(&mut self, _listener: &Listener) {}
+
     /// A connection was accepted. Its id stays until `closed`.
     fn accepted(&mut self, id: ConnectionId, listener: &Listener, peer: Option<SocketAddr>, now: Time);
 

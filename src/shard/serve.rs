@@ -89,6 +89,10 @@ impl Application for Serve {
     type Parcel = Parcel;
     type Moved = Moved;
 
+    fn listens(&mut self, listener: &Listener) {
+        self.dispatch.listens(&listener.engine);
+    }
+
     fn accepted(&mut self, id: ConnectionId, listener: &Listener, peer: Option<SocketAddr>, now: Time) {
         let connection = self.dispatch.accepted(id, &listener.engine, listener.link_capacity, now);
         self.dispatch.note_peer(id, &peer.map(|peer| peer.to_string()).unwrap_or_default(), listener.number);

@@ -150,6 +150,7 @@ impl<A: Application> Turn<A> {
     }
 
     pub fn add_listener(&mut self, listener: Listener) {
+        self.application.listens(&listener);
         let entry = self.listeners.vacant_entry();
         let index = entry.key() as u32;
         entry.insert(Accepting::new(listener, index)).arm(&mut self.ring);

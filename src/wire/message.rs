@@ -69,10 +69,7 @@ impl<'a> Sections<'a> {
     fn read(&mut self) -> Result<Section, WireError> {
         let start = self.cursor.position;
         let code = self.cursor.descriptor()?;
-        let value_start = self.cursor.position;
-        self.cursor.skip_value()?;
-        let end = self.cursor.position;
-        Ok(Section { code, span: Span { start, end }, value: Span { start: value_start, end } })
+        self.cursor.section_value(code, start)
     }
 }
 
@@ -125,14 +122,12 @@ impl Head {
                 return Err(WireError::WrongDescriptor("later message section"));
             }
             last = code;
-            let value_start = cursor.position;
-            cursor.skip_value()?;
-            let end = cursor.position;
-            *place = Some(Section { code, span: Span { start, end }, value: Span { start: value_start, end } });
+            let section = cursor.section_value(code, start)?;
+            *place = Some(section);
+            head.body = section.span.end;
             if code <= descriptor::MESSAGE_ANNOTATIONS {
-                head.bare = end;
+                head.bare = head.body;
             }
-            head.body = end;
         }
         Ok(head)
     }
@@ -343,14 +338,14 @@ impl<'a> Encoded<'a> {
 
 /// Where the scan is: what is left of the current piece, the pieces behind it, and how far that is from the begin.
 #[derive(Clone, Debug)]
-struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     piece: &'a [u8],
     more: &'a [Range],
-    position: usize,
+    pub position: usize,
 }
 
 impl<'a> Cursor<'a> {
-    fn new(message: Bytes<'a>) -> Cursor<'a> {
+    pub fn new(message: Bytes<'a>) -> Cursor<'a> {
         match message {
             Bytes::Whole(bytes) => Cursor { piece: bytes, more: &[], position: 0 },
             Bytes::Pieces(more) => Cursor { piece: &[], more, position: 0 },
@@ -359,7 +354,7 @@ impl<'a> Cursor<'a> {
 
     /// Goes on to the next piece that has bytes; true where there is none.
     #[inline]
-    fn at_end(&mut self) -> bool {
+    pub fn at_end(&mut self) -> bool {
         while self.piece.is_empty() {
             let Some((first, more)) = self.more.split_first() else {
                 return true;
@@ -423,7 +418,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes over one value; where its bytes end before it does, that is an error.
-    fn skip_value(&mut self) -> Result<(), WireError> {
+    pub fn skip_value(&mut self) -> Result<(), WireError> {
         // As a rule it lies in one piece.
         let mut reader = Reader::new(self.piece);
         if reader.skip().is_ok() {
@@ -456,9 +451,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The section of this code that began at `start`; its value comes next.
+    #[inline]
+    pub fn section_value(&mut self, code: u64, start: usize) -> Result<Section, WireError> {
+        let value_start = self.position;
+        self.skip_value()?;
+        let end = self.position;
+        Ok(Section { code, span: Span { start, end }, value: Span { start: value_start, end } })
+    }
+
     /// A section's descriptor.
     #[inline]
-    fn descriptor(&mut self) -> Result<u64, WireError> {
+    pub fn descriptor(&mut self) -> Result<u64, WireError> {
         if let [code::DESCRIBED, code::SMALL_ULONG, number, ref rest @ ..] = *self.piece {
             self.piece = rest;
             self.position += 3;

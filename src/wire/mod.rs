@@ -13,6 +13,7 @@
 //! - Absent trailing fields and nulls are the field's default; a field beyond the specification's is an error.
 //! - Encoders write the shortest form and leave trailing nulls out.
 
+pub mod annotations;
 pub mod descriptor;
 pub mod encode;
 pub mod error;

@@ -3,6 +3,7 @@
 //! For engines in virtual time:
 //! - `client`: a sans-I/O client on the wire room.
 //! - `pair`: engines pumped against it.
+//! - `mesh`: several shards' dispatch, with lanes between them.
 //!
 //! For the running router:
 //! - `amqp`: frames as plain data, and a codec of its own: a second reading of the specification, so that a
@@ -22,6 +23,7 @@ pub mod client;
 pub mod crowd;
 pub mod flood;
 pub mod http;
+pub mod mesh;
 pub mod pair;
 pub mod programs;
 pub mod raw;

@@ -262,8 +262,7 @@ const LISTENER: &[Attribute] = &[
     attribute("maxMessageSize", ANY_U63, "0", "Largest message that is taken, in bytes; 0: any"),
     attribute("maxLinks", Integer(1, 1 << 24), "65536", "Links of a connection at the same time"),
     attribute("maxUnsettled", Integer(1, 1 << 24), "131072", "Unsettled deliveries of a session, each way"),
-    attribute("stripAnnotations", STRIP, "both", "Which way the router's own annotations are taken off")
-        .without(BETWEEN, "the router's annotations are taken off both ways"),
+    attribute("stripAnnotations", STRIP, "both", "Which way the router's own annotations are taken off"),
     attribute("linkCapacity", LINK_CAPACITY, "250", "Deliveries that a link may have outstanding"),
     attribute("multiTenant", Boolean, "no", "Addresses belong to the vhost that a client opened")
         .closed_without(TENANTS),
