@@ -42,4 +42,6 @@ pub mod load;
 pub mod shard;
 
 #[cfg(feature = "sim")]
+pub mod sabotage;
+#[cfg(feature = "sim")]
 pub mod sim;

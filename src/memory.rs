@@ -91,6 +91,11 @@ impl Memory {
         (self.limit / 8).saturating_sub(self.promised.load(Relaxed).max(self.used()))
     }
 
+    /// Bytes that are promised now.
+    pub fn promised(&self) -> usize {
+        self.promised.load(Relaxed)
+    }
+
     /// Promises up to `wanted` bytes; gives how many.
     pub fn promise(&self, wanted: usize) -> usize {
         let mut granted = 0;

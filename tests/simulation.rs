@@ -5,7 +5,12 @@
 
 #![cfg(feature = "sim")]
 
-use ringway::sim;
+use ringway::sim::plan::Plan;
+use ringway::sim::shrink::shrink;
+use ringway::sim::{self, Failure};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::Instant;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
@@ -14,25 +19,59 @@ fn number(variable: &str) -> Option<u64> {
 /// In the tests of every change.
 const SEEDS: u64 = 300;
 
+/// What all of some seeds came to.
+#[derive(Default)]
+struct Sum {
+    messages: usize,
+    received: usize,
+    outcomes: usize,
+    failures: Vec<Failure>,
+}
+
+/// Runs seeds on all cores.
+fn run_all(first: u64, count: u64) -> Sum {
+    let (next, sum) = (AtomicU64::new(first), Mutex::new(Sum::default()));
+    let work = || loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= first + count {
+            return;
+        }
+        let run = sim::run(seed);
+        let mut sum = sum.lock().expect("no run panics");
+        match run {
+            Ok(summary) => {
+                sum.messages += summary.messages;
+                sum.received += summary.received;
+                sum.outcomes += summary.outcomes;
+            }
+            Err(failure) => sum.failures.push(failure),
+        }
+    };
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        (0..cores).for_each(|_| drop(scope.spawn(work)));
+    });
+    let mut sum = sum.into_inner().expect("no run panics");
+    sum.failures.sort_by_key(|failure| failure.seed);
+    sum
+}
+
 #[test]
 fn many_seeds() {
     let (first, count) = (number("RINGWAY_SEED_FIRST").unwrap_or(0), number("RINGWAY_SEEDS").unwrap_or(SEEDS));
-    let (mut messages, mut received, mut outcomes, mut failures) = (0, 0, 0, Vec::new());
-    for seed in first..first + count {
-        match sim::run(seed) {
-            Ok(summary) => {
-                messages += summary.messages;
-                received += summary.received;
-                outcomes += summary.outcomes;
-            }
-            Err(failure) => failures.push(failure),
-        }
-    }
-    println!("{count} seeds: {messages} messages sent, {received} received, {outcomes} outcomes");
+    let begun = Instant::now();
+    let Sum { messages, received, outcomes, mut failures } = run_all(first, count);
+    let took = begun.elapsed();
+    println!("{count} seeds in {took:.0?}: {messages} messages sent, {received} received, {outcomes} outcomes");
     for failure in failures.iter().take(40) {
         println!("{failure}");
     }
-    assert!(failures.is_empty(), "{} of {count} seeds failed", failures.len());
+    let failed = failures.len();
+    if failed > 0 {
+        let first = failures.swap_remove(0);
+        println!("{}", shrink(Plan::of(first.seed), first));
+    }
+    assert_eq!(failed, 0, "so many of {count} seeds failed");
     assert!(count < 100 || messages > 1000 && received > 1000 && outcomes > 1000, "nothing happened");
 }
 

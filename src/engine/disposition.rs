@@ -223,6 +223,12 @@ impl Engine {
             }
         }
         let settled_by_sender = entry.settled;
+        #[cfg(feature = "sim")]
+        if let Some(sabotage @ crate::sabotage::Sabotage::LoseOutcome) = self.settings.sabotage {
+            if settled && sabotage.meets(wire.delivery_id) {
+                return;
+            }
+        }
         if settled_by_sender || (!settled && is_passing(&state) && self.output.len() >= OUTPUT_REST_BYTES) {
             return;
         }
@@ -293,6 +299,10 @@ impl Engine {
                 let disposition = wire::Disposition { role, first, last, settled, state, batchable: false };
                 let start = self.output.bytes.len();
                 disposition.encode_frame(&mut self.output.bytes, channel);
+                #[cfg(feature = "sim")]
+                if self.settings.sabotage == Some(crate::sabotage::Sabotage::SettleTwice) && settled {
+                    disposition.encode_frame(&mut self.output.bytes, channel);
+                }
                 self.trace_output(start);
             }
             // The vector is kept for the next ones.

@@ -55,6 +55,11 @@ impl Engine {
                 // What the receiver counted last, and the credit that it gave from there (section 2.6.7).
                 let counted = flow.delivery_count.unwrap_or(initial);
                 let limit = counted.wrapping_add(flow.link_credit.unwrap_or(0).min(CREDIT_MAX));
+                #[cfg(feature = "sim")]
+                let limit = match self.settings.sabotage {
+                    Some(crate::sabotage::Sabotage::Overdraw) => limit.wrapping_add(1),
+                    _ => limit,
+                };
                 let news = !state.flow_seen || limit != state.limit || flow.drain || state.drain;
                 state.flow_seen = true;
                 state.limit = limit;
@@ -97,6 +102,12 @@ impl Engine {
         let Some(state) = self.links.get_mut(link) else { return };
         if state.direction != Direction::Incoming || state.state == LinkState::Ended {
             return;
+        }
+        #[cfg(feature = "sim")]
+        if let Some(sabotage @ crate::sabotage::Sabotage::LoseGrant) = self.settings.sabotage {
+            if add > 0 && sabotage.meets(state.delivery_count) {
+                return;
+            }
         }
         state.credit = state.credit.saturating_add(add).min(CREDIT_MAX);
         state.drain = drain;

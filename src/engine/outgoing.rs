@@ -129,6 +129,14 @@ impl Engine {
             };
             if state.credit_left() > 0 && has_room(session, &self.output, bounds) {
                 write_whole(session, state, &mut self.output, link, delivery, message_format, settled, &payload, left);
+                #[cfg(feature = "sim")]
+                if let Some(sabotage @ crate::sabotage::Sabotage::SendTwice) = self.settings.sabotage {
+                    let room = state.credit_left() > 0 && has_room(session, &self.output, bounds);
+                    if room && sabotage.meets(state.delivery_count) {
+                        let output = &mut self.output;
+                        write_whole(session, state, output, link, delivery, message_format, settled, &payload, left);
+                    }
+                }
                 let room = has_room(session, &self.output, bounds);
                 if !room {
                     self.wait_for_room(channel, None);

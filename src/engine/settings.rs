@@ -59,6 +59,9 @@ pub struct Settings {
     /// Where our serial numbers start: a session's next-outgoing-id and delivery-ids, a link's delivery-count.
     /// Zero but in tests of their wrapping.
     pub initial_serial: u32,
+    /// An error made on purpose.
+    #[cfg(feature = "sim")]
+    pub sabotage: Option<crate::sabotage::Sabotage>,
 }
 
 impl Default for Settings {
@@ -86,6 +89,8 @@ impl Default for Settings {
             strip_incoming: true,
             strip_outgoing: true,
             initial_serial: 0,
+            #[cfg(feature = "sim")]
+            sabotage: None,
         }
     }
 }

@@ -208,6 +208,14 @@ impl Router {
             self.packer.pack_payload(&mut record.payload, below);
         }
         record.stage = Stage::Waiting;
+        #[cfg(feature = "sim")]
+        if let Some(sabotage @ crate::sabotage::Sabotage::Overtake) = self.settings.sabotage {
+            if sabotage.meets(self.totals.deliveries as u32) && address.waiting.len > 0 {
+                let first = address.waiting.head;
+                self.deliveries.unlink(By::Consumer, &mut address.waiting, first);
+                self.deliveries.push_back(By::Consumer, &mut address.waiting, first);
+            }
+        }
         self.deliveries.push_back(By::Consumer, &mut address.waiting, slot);
         if !address.has_work {
             address.has_work = true;

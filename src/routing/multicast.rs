@@ -45,6 +45,12 @@ impl Router {
             if !address.credit.is_active(consumer.slot) {
                 continue;
             }
+            #[cfg(feature = "sim")]
+            if let Some(sabotage @ crate::sabotage::Sabotage::MissCopy) = self.settings.sabotage {
+                if at > 0 && sabotage.meets(self.totals.deliveries as u32) {
+                    continue;
+                }
+            }
             if settled && consumer.room() <= consumer.queue.len {
                 address.credit.consumer_missed(consumer.slot);
                 self.count_missed(link_id, message);

@@ -84,6 +84,9 @@ pub struct RouterSettings {
     pub memory: Arc<Memory>,
     /// Seeds the table's hash and the names of temporary addresses.
     pub seed: u64,
+    /// An error made on purpose.
+    #[cfg(feature = "sim")]
+    pub sabotage: Option<crate::sabotage::Sabotage>,
 }
 
 impl Default for RouterSettings {
@@ -98,6 +101,8 @@ impl Default for RouterSettings {
             multicast_stall: limits::MULTICAST_STALL,
             memory: Arc::default(),
             seed: 0,
+            #[cfg(feature = "sim")]
+            sabotage: None,
         }
     }
 }

@@ -66,6 +66,8 @@ pub struct LinkPlan {
     pub leave: Option<(Time, bool, Option<Duration>)>,
     /// At the time of `leave` attach once more under the same name instead: the router ends the older link.
     pub steals: bool,
+    /// Of what it leaves to chance: its own, so that it does the same whoever else is there.
+    pub seed: u64,
     pub kind: LinkKind,
 }
 
@@ -170,6 +172,11 @@ fn milliseconds(random: &mut Random, low: u64, high: u64) -> Duration {
 }
 
 impl Plan {
+    /// A seed's.
+    pub fn of(seed: u64) -> Plan {
+        Plan::draw(&mut Random::new(seed))
+    }
+
     pub fn draw(random: &mut Random) -> Plan {
         let duration = milliseconds(random, 500, 5000);
         let addresses = addresses(random);
@@ -190,7 +197,7 @@ fn request_and_response(random: &mut Random, duration: Duration, peers: &mut Vec
     for number in 0..random.between(2, 4) {
         let mut peer = peer(random, 100 + number, duration, &service);
         let session = peer.links[0].session;
-        let calm = |kind| LinkPlan { session, join_after: Duration::ZERO, leave: None, steals: false, kind };
+        let calm = |kind| LinkPlan { session, join_after: Duration::ZERO, leave: None, steals: false, seed: 0, kind };
         let mut receiver = receiver(random, duration, &service);
         let mut sender = sender(random, duration, &service);
         if number == 0 || random.percent(30) {
@@ -202,6 +209,7 @@ fn request_and_response(random: &mut Random, duration: Duration, peers: &mut Vec
             sender.reply_link = Some(0);
         }
         peer.links = vec![calm(LinkKind::Receiver(receiver)), calm(LinkKind::Sender(sender))];
+        peer.links.iter_mut().for_each(|link| link.seed = random.next());
         peers.push(peer);
     }
 }
@@ -242,6 +250,8 @@ fn world(random: &mut Random, mut shards: Random) -> WorldSettings {
             delay_max: Duration::from_micros(shards.skewed(1, 20_000)),
             parcels: shards.skewed(1, 64) as usize,
         },
+        memory_limit: None,
+        sabotage: None,
         trace: false,
     }
 }
@@ -312,6 +322,7 @@ fn link(random: &mut Random, sessions: usize, duration: Duration, addresses: &[S
         join_after: if random.percent(50) { Duration::ZERO } else { milliseconds(random, 0, 200) },
         leave,
         steals: random.percent(15),
+        seed: random.next(),
         kind: match sends {
             true => LinkKind::Sender(sender(random, duration, addresses)),
             false => LinkKind::Receiver(receiver(random, duration, addresses)),

@@ -12,6 +12,7 @@ use crate::engine::Transmit;
 use crate::ids::{ConnectionId, ShardId};
 use crate::mesh::Parcel;
 use crate::payload::Pool;
+use crate::sabotage::Sabotage;
 use crate::time::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -101,6 +102,10 @@ pub(super) struct Shard {
     turn_at: Option<Time>,
     /// Parcels under way to it, by their sender, with the time at which each arrives.
     lanes: Vec<VecDeque<(Time, Parcel)>>,
+    /// Parcels that it sent.
+    parcels: u32,
+    /// Buffers of completed sends that are never given back, on purpose.
+    lost: Vec<Transmit>,
 }
 
 impl Shard {
@@ -110,13 +115,15 @@ impl Shard {
         dispatch.set_moves(settings.moves);
         Shard {
             dispatch,
-            pool: Pool::new(settings.chunk_bytes, 64),
+            pool: Pool::counted(settings.chunk_bytes, 64, settings.router.memory.clone()),
             streams: Arena::new(),
             inbox: Vec::new(),
             flushing: Vec::new(),
             touched: Vec::new(),
             turn_at: None,
             lanes: (0..shards).map(|_| VecDeque::new()).collect(),
+            parcels: 0,
+            lost: Vec::new(),
         }
     }
 }
@@ -199,9 +206,11 @@ impl World {
 
     fn take_edges(&mut self, shard: usize) {
         let (random, edges, refused) = (&mut self.random, &mut self.edges, self.settings.edges_refused_percent);
+        let sabotage = self.settings.sabotage.filter(|sabotage| *sabotage == Sabotage::LoseEdge);
         self.shards[shard].dispatch.flush_edges(|address, edge| {
             let taken = !random.percent(refused);
-            if taken {
+            let lost = sabotage.is_some_and(|sabotage| sabotage.meets(edges.len() as u32));
+            if taken && !lost {
                 edges.push((address.to_owned(), *edge));
             }
             taken
@@ -255,6 +264,12 @@ impl World {
             Ok(())
         });
         for (to, parcel) in parcels {
+            let shard = &mut self.shards[from];
+            shard.parcels += 1;
+            let lost = self.settings.sabotage.filter(|sabotage| *sabotage == Sabotage::LoseParcel);
+            if lost.is_some_and(|sabotage| sabotage.meets(shard.parcels)) {
+                continue;
+            }
             let delay = Duration::from_nanos(self.random.below(delay_max + 1));
             let to = usize::from(to.0);
             let lane = &mut self.shards[to].lanes[from];
@@ -391,7 +406,12 @@ impl World {
         let (index, moves) = (stream.peer as usize, stream.moving.is_some());
         if done {
             if let Some(sending) = stream.sending.take() {
-                state.dispatch.transmitted(sending.transmit);
+                let lost = self.settings.sabotage.filter(|sabotage| *sabotage == Sabotage::LoseBuffers);
+                if lost.is_some_and(|sabotage| sabotage.meets(sending.bytes.len() as u32)) {
+                    state.lost.push(sending.transmit);
+                } else {
+                    state.dispatch.transmitted(sending.transmit);
+                }
             }
             if failed {
                 if !moves {

@@ -35,6 +35,9 @@ pub struct Failure {
     pub seed: u64,
     pub step: u64,
     pub at: Time,
+    /// The checker that found it; `actor`: a client was treated as nothing in its plan explains; `panic`: an assertion
+    /// of the rooms themselves.
+    pub by: &'static str,
     pub what: String,
     /// The run in readable lines, where asked for.
     pub log: Vec<String>,
@@ -42,7 +45,8 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {} failed at step {}, {:?}: {}", self.seed, self.step, self.at.since(Time::ZERO), self.what)?;
+        let Failure { seed, step, by, what, .. } = self;
+        writeln!(f, "seed {seed} failed at step {step}, {:?}, found by {by}: {what}", self.at.since(Time::ZERO))?;
         write!(f, "alone: RINGWAY_SEED={} cargo test --features sim --test simulation one_seed", self.seed)
     }
 }
@@ -51,6 +55,16 @@ impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// What a checker has to say, before it is known when.
+struct Finding {
+    by: &'static str,
+    what: String,
+}
+
+fn by(by: &'static str) -> impl Fn(String) -> Finding {
+    move |what| Finding { by, what }
 }
 
 pub struct Simulation {
@@ -64,7 +78,7 @@ pub struct Simulation {
     pub(super) winding_down: bool,
     /// The router closes its connections.
     pub(super) stopped: bool,
-    failure: Option<String>,
+    failure: Option<Finding>,
     /// At the end the router stops, rather than that its clients go.
     stops: bool,
     /// Facts so far.
@@ -79,16 +93,14 @@ pub fn run(seed: u64) -> Result<Summary, Failure> {
 
 /// Runs one seed; a failure brings the whole run in lines.
 pub fn run_traced(seed: u64, traced: bool) -> Result<Summary, Failure> {
-    let mut random = Random::new(seed);
-    let plan = Plan::draw(&mut random);
-    run_plan(seed, plan, random, traced)
+    run_plan(seed, Plan::of(seed), traced)
 }
 
-/// Runs a plan as the given seed would.
-pub fn run_plan(seed: u64, mut plan: Plan, mut random: Random, traced: bool) -> Result<Summary, Failure> {
+/// Runs a plan, with the chance of a seed.
+pub fn run_plan(seed: u64, mut plan: Plan, traced: bool) -> Result<Summary, Failure> {
     plan.world.trace = traced;
-    let world = World::new(plan.world.clone(), random.fork());
-    let actors = plan.peers.iter().map(|peer| Actor::new(peer.clone(), &mut random)).collect();
+    let world = World::new(plan.world.clone(), Random::new(!seed));
+    let actors = plan.peers.iter().map(|peer| Actor::new(peer.clone())).collect();
     let mut simulation = Simulation {
         world,
         model: Model::default(),
@@ -107,11 +119,11 @@ pub fn run_plan(seed: u64, mut plan: Plan, mut random: Random, traced: bool) -> 
     }
     // A panic in a room is a finding like any other, with its seed and step.
     let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| simulation.act(plan.duration)));
-    match acted.unwrap_or_else(|panic| Err(format!("a panic: {}", words(&*panic)))) {
+    match acted.unwrap_or_else(|panic| Err(by("panic")(words(&*panic).to_owned()))) {
         Ok(()) => Ok(simulation.summary()),
-        Err(what) => {
-            let World { steps, now, log, .. } = simulation.world;
-            Err(Failure { seed, step: steps, at: now, what, log })
+        Err(Finding { by, what }) => {
+            let World { steps, now, ref mut log, .. } = simulation.world;
+            Err(Failure { seed, step: steps, at: now, by, what, log: std::mem::take(log) })
         }
     }
 }
@@ -122,7 +134,7 @@ fn words(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 impl Simulation {
-    fn act(&mut self, duration: Duration) -> Result<(), String> {
+    fn act(&mut self, duration: Duration) -> Result<(), Finding> {
         self.start_actors();
         self.run_until(Time::ZERO + duration)?;
         self.calm_down();
@@ -136,17 +148,17 @@ impl Simulation {
         }
         let standings = self.standings();
         for checker in &mut self.checkers {
-            checker.quiet(&self.model, &standings)?;
+            checker.quiet(&self.model, &standings).map_err(by(checker.name()))?;
         }
         self.wind_down();
         self.run_until(self.world.now + END_AFTER)?;
         for checker in &mut self.checkers {
-            checker.end(&self.model, &self.world)?;
+            checker.end(&self.model, &self.world).map_err(by(checker.name()))?;
         }
         Ok(())
     }
 
-    fn run_until(&mut self, until: Time) -> Result<(), String> {
+    fn run_until(&mut self, until: Time) -> Result<(), Finding> {
         while self.world.next_time().is_some_and(|at| at <= until) {
             let happening = self.world.step();
             self.model.now = self.world.now;
@@ -156,13 +168,13 @@ impl Simulation {
                 Some(Happening::Internal) | None => {}
             }
             for checker in &mut self.checkers {
-                checker.stepped(&self.world)?;
+                checker.stepped(&self.world).map_err(by(checker.name()))?;
             }
             if let Some(failure) = self.failure.take() {
                 return Err(failure);
             }
             if self.world.steps > STEPS_MAX {
-                return Err("it never ends".to_owned());
+                return Err(by("progress")("it never ends".to_owned()));
             }
         }
         self.world.now = self.world.now.max(until);
@@ -248,7 +260,7 @@ impl Simulation {
         self.observed += 1;
         for checker in &mut self.checkers {
             if let Err(what) = checker.observe(&self.model, &observation) {
-                self.failure.get_or_insert(what);
+                self.failure.get_or_insert(Finding { by: checker.name(), what });
             }
         }
         if self.traced {
@@ -259,6 +271,6 @@ impl Simulation {
     }
 
     pub(super) fn fail(&mut self, what: impl Into<String>) {
-        self.failure.get_or_insert(what.into());
+        self.failure.get_or_insert(Finding { by: "actor", what: what.into() });
     }
 }

@@ -15,7 +15,9 @@ use super::random::Random;
 use super::shards::{Place, Shard, Stream, Traveller};
 use crate::dispatch::Dispatch;
 use crate::engine;
+use crate::memory::Memory;
 use crate::routing::{Edge, RouterSettings};
+use crate::sabotage::Sabotage;
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -84,6 +86,10 @@ pub struct WorldSettings {
     /// Connections move to the owner of their first link's address.
     pub moves: bool,
     pub lanes: LaneSettings,
+    /// Bytes that all shards may hold for peers; None: any number.
+    pub memory_limit: Option<usize>,
+    /// An error made on purpose.
+    pub sabotage: Option<Sabotage>,
     pub trace: bool,
 }
 
@@ -108,6 +114,8 @@ impl Default for WorldSettings {
             shards: 1,
             moves: true,
             lanes: LaneSettings { delay_max: Duration::from_micros(10), parcels: 64 },
+            memory_limit: None,
+            sabotage: None,
             trace: false,
         }
     }
@@ -128,6 +136,7 @@ pub struct World {
     violated: Option<PeerIndex>,
     pub(super) settings: WorldSettings,
     engine_settings: Arc<engine::Settings>,
+    memory: Arc<Memory>,
     /// Threshold edges that control took, in order.
     pub edges: Vec<(String, Edge)>,
     /// Frames and reports as text, where asked for.
@@ -135,7 +144,10 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(settings: WorldSettings, random: Random) -> World {
+    pub fn new(mut settings: WorldSettings, random: Random) -> World {
+        let memory = Arc::new(Memory::new(settings.memory_limit.unwrap_or(usize::MAX), usize::MAX));
+        (settings.engine.memory, settings.router.memory) = (memory.clone(), memory.clone());
+        (settings.engine.sabotage, settings.router.sabotage) = (settings.sabotage, settings.sabotage);
         World {
             now: Time::ZERO,
             steps: 0,
@@ -148,6 +160,7 @@ impl World {
             peers: Vec::new(),
             violated: None,
             engine_settings: Arc::new(settings.engine.clone()),
+            memory,
             settings,
             edges: Vec::new(),
             log: Vec::new(),
@@ -179,6 +192,11 @@ impl World {
     /// Chunks of received bytes that somebody in the router holds.
     pub fn chunks_in_use(&self) -> usize {
         self.shards.iter().map(|shard| shard.pool.in_use()).sum()
+    }
+
+    /// The router's account of what it holds for peers.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// Connections that the router's side still has.

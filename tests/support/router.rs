@@ -23,6 +23,11 @@ address {\n    prefix: closest\n    distribution: closest\n}\n\
 address {\n    prefix: balanced\n    distribution: balanced\n}\n\
 address {\n    prefix: unavailable\n    distribution: unavailable\n}\n";
 
+/// The program under test; `RINGWAY_TEST_PROGRAM` has another build of it tested.
+pub fn program() -> PathBuf {
+    std::env::var_os("RINGWAY_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_ringway").into(), PathBuf::from)
+}
+
 pub struct Router {
     child: Child,
     pub port: u16,
@@ -84,7 +89,7 @@ impl Router {
         let file = directory.join("router.conf");
         std::fs::write(&file, configuration).expect("the configuration can be written");
         let log = std::fs::File::create(directory.join("log")).expect("a log file");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ringway"))
+        let mut child = Command::new(program())
             .arg("-c")
             .arg(&file)
             .args(arguments)
@@ -168,9 +173,24 @@ impl Router {
         Duration::from_millis((field(11) + field(12)) * 10)
     }
 
+    /// Whether there are cores enough to give the router one of its own.
+    pub fn has_core_apart(&self) -> bool {
+        std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
+    }
+
+    /// All of the router runs on one core, and this process, with what it starts, on the others.
+    pub fn run_on_core(&self, core: usize) {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("the router runs");
+        for task in tasks.flatten() {
+            let task: i32 = task.file_name().to_string_lossy().parse().expect("a thread's number");
+            set_cores(task, |other| other == core);
+        }
+        set_cores(0, |other| other != core);
+    }
+
     /// The router's own general figures, by the name that its tool shows.
     pub fn general_figures(&self) -> std::collections::BTreeMap<String, u64> {
-        let output = Command::new(env!("CARGO_BIN_EXE_ringway"))
+        let output = Command::new(program())
             .args(["stat", "--general", "--bus", &self.address()])
             .output()
             .expect("the tool runs");
@@ -196,6 +216,21 @@ impl Router {
     /// Open file descriptors.
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("the router runs").count()
+    }
+}
+
+/// The cores that a thread (0: this one, and what it starts) may run on, of those that it may run on now.
+fn set_cores(thread: i32, may: impl Fn(usize) -> bool) {
+    // SAFETY: the kernel fills, and then reads, a set of the size it is told.
+    unsafe {
+        let size = std::mem::size_of::<libc::cpu_set_t>();
+        let mut all: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size, &mut all);
+        let mut some: libc::cpu_set_t = std::mem::zeroed();
+        (0..libc::CPU_SETSIZE as usize).filter(|core| libc::CPU_ISSET(*core, &all) && may(*core)).for_each(|core| {
+            libc::CPU_SET(core, &mut some);
+        });
+        assert_eq!(libc::sched_setaffinity(thread, size, &some), 0, "{}", std::io::Error::last_os_error());
     }
 }
 

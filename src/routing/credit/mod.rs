@@ -72,6 +72,9 @@ pub struct CreditSettings {
     pub multicast_stall: Duration,
     /// `drainWait`: how long a consumer's drain waits for the senders.
     pub drain_wait: Duration,
+    /// An error made on purpose.
+    #[cfg(feature = "sim")]
+    pub sabotage: Option<crate::sabotage::Sabotage>,
 }
 
 impl Default for CreditSettings {
@@ -82,6 +85,8 @@ impl Default for CreditSettings {
             multicast: false,
             multicast_stall: limits::MULTICAST_STALL,
             drain_wait: limits::DRAIN_WAIT,
+            #[cfg(feature = "sim")]
+            sabotage: None,
         }
     }
 }
@@ -488,6 +493,11 @@ impl AddressCredit {
             FlowControl::Capacity => self.next_by_capacity(),
         };
         let Some((slot, add)) = granted else { return self.poll_ask() };
+        #[cfg(feature = "sim")]
+        let add = match self.settings.sabotage {
+            Some(sabotage @ crate::sabotage::Sabotage::Overgrant) if sabotage.meets(slot + add) => add + 1,
+            _ => add,
+        };
         debug_assert!(self.may_grant(slot, add), "a grant of {add} with a budget of {}", self.budget());
         self.senders.grant(slot, add, self.now, self.placing());
         let drain = self.drains.length(DRAINING) > 0

@@ -125,8 +125,8 @@ pub fn token(alarm: Alarm, actor: usize, link: usize) -> u64 {
 }
 
 impl Actor {
-    pub fn new(plan: PeerPlan, random: &mut Random) -> Actor {
-        let links = plan.links.iter().map(|plan| ActorLink::new(plan.clone(), random.fork())).collect();
+    pub fn new(plan: PeerPlan) -> Actor {
+        let links = plan.links.iter().map(|plan| ActorLink::new(plan.clone())).collect();
         Actor { plan, peer: None, sessions: Vec::new(), links, gone: false }
     }
 
@@ -136,7 +136,8 @@ impl Actor {
 }
 
 impl ActorLink {
-    fn new(plan: LinkPlan, random: Random) -> ActorLink {
+    fn new(plan: LinkPlan) -> ActorLink {
+        let random = Random::new(plan.seed);
         let agent = match &plan.kind {
             LinkKind::Sender(sender) => Agent::Sender(SenderAgent { left: sender.messages, ..SenderAgent::default() }),
             LinkKind::Receiver(_) => Agent::Receiver(ReceiverAgent::default()),

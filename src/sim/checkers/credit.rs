@@ -8,6 +8,10 @@ use crate::sim::world::World;
 pub struct Credit;
 
 impl Checker for Credit {
+    fn name(&self) -> &'static str {
+        "credit"
+    }
+
     fn stepped(&mut self, world: &World) -> Result<(), String> {
         match world.violation() {
             Some((peer, violation)) => Err(format!("client {}: {violation}", peer.0)),

@@ -62,6 +62,10 @@ impl Edges {
 }
 
 impl Checker for Edges {
+    fn name(&self) -> &'static str {
+        "edges"
+    }
+
     fn stepped(&mut self, world: &World) -> Result<(), String> {
         while let Some((address, edge)) = world.edges.get(self.seen) {
             self.seen += 1;

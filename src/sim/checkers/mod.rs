@@ -34,6 +34,9 @@ pub enum Standing {
 }
 
 pub trait Checker {
+    /// The property's, as a failure says it.
+    fn name(&self) -> &'static str;
+
     /// A fact, before the model knows it.
     fn observe(&mut self, _model: &Model, _observation: &Observation) -> Result<(), String> {
         Ok(())

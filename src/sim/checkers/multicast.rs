@@ -13,6 +13,10 @@ const SETTLING_IN: Duration = Duration::from_millis(500);
 pub struct Multicast;
 
 impl Checker for Multicast {
+    fn name(&self) -> &'static str {
+        "multicast"
+    }
+
     fn quiet(&mut self, model: &Model, _: &[Standing]) -> Result<(), String> {
         for (key, message) in &model.messages {
             let done = message.progress == Progress::Complete && !message.settled && message.outcome_settled;

@@ -7,6 +7,10 @@ use crate::sim::model::{spread_of, Model, Observation, Progress, Spread};
 pub struct Once;
 
 impl Checker for Once {
+    fn name(&self) -> &'static str {
+        "once"
+    }
+
     fn observe(&mut self, model: &Model, observation: &Observation) -> Result<(), String> {
         let Observation::Received { key, link, settled, digest } = observation else { return Ok(()) };
         let Some(message) = model.messages.get(key) else {

@@ -11,6 +11,10 @@ pub struct Order {
 }
 
 impl Checker for Order {
+    fn name(&self) -> &'static str {
+        "order"
+    }
+
     fn observe(&mut self, model: &Model, observation: &Observation) -> Result<(), String> {
         let Observation::Received { key, link, .. } = observation else { return Ok(()) };
         let Some(message) = model.messages.get(key) else { return Ok(()) };

@@ -8,6 +8,10 @@ use crate::sim::model::{spread_of, Message, Model, Observation, Progress, Spread
 pub struct Outcomes;
 
 impl Checker for Outcomes {
+    fn name(&self) -> &'static str {
+        "outcomes"
+    }
+
     fn observe(&mut self, model: &Model, observation: &Observation) -> Result<(), String> {
         let Observation::Outcome { key, kind, state, settled } = observation else { return Ok(()) };
         let message = &model.messages[key];

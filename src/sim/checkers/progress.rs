@@ -7,6 +7,10 @@ use crate::sim::model::Model;
 pub struct Progress;
 
 impl Checker for Progress {
+    fn name(&self) -> &'static str {
+        "progress"
+    }
+
     fn quiet(&mut self, _: &Model, standings: &[Standing]) -> Result<(), String> {
         let takes = |address: &str| {
             standings.iter().any(|standing| match standing {

@@ -424,9 +424,15 @@ impl Client {
         let kind = disposition.state.map(state_kind);
         match disposition.role {
             Role::Receiver => {
+                if let Some(again) = self.sessions[session.0].settled_again(first, last) {
+                    return self.violate(format!("delivery {again}, which is settled, got another disposition"));
+                }
                 for (delivery_id, link) in self.sessions[session.0].outgoing_between(first, last, disposition.settled) {
                     let state = disposition.state.unwrap_or_default().to_vec();
                     let settled = disposition.settled;
+                    if settled {
+                        self.sessions[session.0].settled_by_router.insert(delivery_id);
+                    }
                     self.events.push_back(Event::Outcome { link, delivery_id, kind, state, settled });
                 }
             }

@@ -3,7 +3,7 @@
 use super::promise::{ahead, Promises};
 use super::{Client, LinkIndex, SessionIndex};
 use crate::wire::performative::{Begin, Flow};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub struct Session {
     pub channel: u16,
@@ -27,6 +27,8 @@ pub struct Session {
     pub(super) next_remote_delivery_id: Option<u32>,
     pub(super) unsettled_outgoing: BTreeMap<u32, LinkIndex>,
     pub(super) unsettled_incoming: BTreeMap<u32, LinkIndex>,
+    /// What the router settled of our deliveries: it says so once.
+    pub(super) settled_by_router: BTreeSet<u32>,
 }
 
 impl Session {
@@ -47,6 +49,7 @@ impl Session {
             next_remote_delivery_id: None,
             unsettled_outgoing: BTreeMap::new(),
             unsettled_incoming: BTreeMap::new(),
+            settled_by_router: BTreeSet::new(),
         }
     }
 
@@ -96,6 +99,13 @@ impl Session {
     /// Those of our unsettled deliveries that lie in a range; taken out when `settled`.
     pub(super) fn outgoing_between(&mut self, first: u32, last: u32, settled: bool) -> Vec<(u32, LinkIndex)> {
         between(&mut self.unsettled_outgoing, first, last, settled)
+    }
+
+    /// The first delivery of a range that the router settled before, if there is one.
+    pub(super) fn settled_again(&self, first: u32, last: u32) -> Option<u32> {
+        let settled = &self.settled_by_router;
+        let mut found = if first <= last { settled.range(first..=last) } else { settled.range(first..) };
+        found.next().or_else(|| settled.range(..=last).next().filter(|_| first > last)).copied()
     }
 
     pub(super) fn incoming_between(&mut self, first: u32, last: u32, settled: bool) -> Vec<(u32, LinkIndex)> {

@@ -1,0 +1,52 @@
+//! Errors made on purpose, for the simulator alone: each shows that a checker finds errors of its kind.
+//!
+//! Owns: their names. Doesn't: exist in a router's build (it is there with the feature `sim` only).
+//! Driven by: the simulator, through the settings of engine and routing; some it makes itself, at its lanes and sockets.
+
+/// One error. None is so coarse that every delivery meets it: such a one would be found by the first that looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sabotage {
+    /// A consumer's flow is read as one credit more than it gave.
+    Overdraw,
+    /// A sender's grant goes beyond the share rule's budget.
+    Overgrant,
+    /// Some grants never reach their senders.
+    LoseGrant,
+    /// What a sender was told of its deliveries is told again.
+    SettleTwice,
+    /// Some settled deliveries are settled without a word to their senders.
+    LoseOutcome,
+    /// Some deliveries are sent twice.
+    SendTwice,
+    /// Some that wait go before those that came earlier.
+    Overtake,
+    /// Some multicast messages miss one of their consumers.
+    MissCopy,
+    /// Some parcels between shards get lost.
+    LoseParcel,
+    /// Some threshold edges get lost.
+    LoseEdge,
+    /// Some buffers that were sent are never given back.
+    LoseBuffers,
+}
+
+impl Sabotage {
+    pub const ALL: [Sabotage; 11] = [
+        Sabotage::Overdraw,
+        Sabotage::Overgrant,
+        Sabotage::LoseGrant,
+        Sabotage::SettleTwice,
+        Sabotage::LoseOutcome,
+        Sabotage::SendTwice,
+        Sabotage::Overtake,
+        Sabotage::MissCopy,
+        Sabotage::LoseParcel,
+        Sabotage::LoseEdge,
+        Sabotage::LoseBuffers,
+    ];
+
+    /// Which of those that an error could meet it does meet, by a number of theirs.
+    pub fn meets(self, number: u32) -> bool {
+        number % 8 == 5
+    }
+}
