@@ -12,6 +12,7 @@ pub mod log;
 pub mod memory;
 pub mod outcome;
 pub mod payload;
+pub mod sabotage;
 pub mod time;
 
 // Pure rooms: no clock, socket, thread, lock or random of their own.
@@ -41,7 +42,5 @@ pub mod control;
 pub mod load;
 pub mod shard;
 
-#[cfg(feature = "sim")]
-pub mod sabotage;
 #[cfg(feature = "sim")]
 pub mod sim;

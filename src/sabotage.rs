@@ -1,7 +1,15 @@
 //! Errors made on purpose, for the simulator alone: each shows that a checker finds errors of its kind.
 //!
-//! Owns: their names. Doesn't: exist in a router's build (it is there with the feature `sim` only).
+//! Owns: their names, and the switch. Doesn't: exist in a router's build, where the switch has no place for one and each
+//! question to it is answered at compile time.
 //! Driven by: the simulator, through the settings of engine and routing; some it makes itself, at its lanes and sockets.
+
+/// At most one error, switched on with the feature `sim` alone.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Switch {
+    #[cfg(feature = "sim")]
+    on: Option<Sabotage>,
+}
 
 /// One error. None is so coarse that every delivery meets it: such a one would be found by the first that looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,9 +52,25 @@ impl Sabotage {
         Sabotage::LoseEdge,
         Sabotage::LoseBuffers,
     ];
+}
 
-    /// Which of those that an error could meet it does meet, by a number of theirs.
-    pub fn meets(self, number: u32) -> bool {
-        number % 8 == 5
+impl Switch {
+    #[cfg(feature = "sim")]
+    pub fn on(sabotage: Sabotage) -> Switch {
+        Switch { on: Some(sabotage) }
+    }
+
+    #[inline(always)]
+    pub fn is(self, _sabotage: Sabotage) -> bool {
+        #[cfg(feature = "sim")]
+        return self.on == Some(_sabotage);
+        #[cfg(not(feature = "sim"))]
+        return false;
+    }
+
+    /// Whether an error meets one of those that it could meet, by a number of theirs.
+    #[inline(always)]
+    pub fn meets(self, sabotage: Sabotage, number: u32) -> bool {
+        self.is(sabotage) && number % 8 == 5
     }
 }

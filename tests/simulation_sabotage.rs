@@ -3,7 +3,7 @@
 
 #![cfg(feature = "sim")]
 
-use ringway::sabotage::Sabotage;
+use ringway::sabotage::{Sabotage, Switch};
 use ringway::sim::plan::Plan;
 use ringway::sim::shrink::shrink;
 use ringway::sim::{run_plan, Failure};
@@ -12,7 +12,7 @@ const SEEDS: u64 = 1000;
 
 fn sabotaged(seed: u64, sabotage: Sabotage) -> Plan {
     let mut plan = Plan::of(seed);
-    plan.world.sabotage = Some(sabotage);
+    plan.world.sabotage = Switch::on(sabotage);
     plan
 }
 

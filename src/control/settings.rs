@@ -94,8 +94,7 @@ pub fn router(config: &Config, router_id: &str, memory: &Arc<Memory>) -> Result<
         multicast_stall: Duration::from_secs(u64::from(config.router.multicast_stall_seconds)),
         memory: memory.clone(),
         seed: random(),
-        #[cfg(feature = "sim")]
-        sabotage: None,
+        sabotage: Default::default(),
     })
 }
 

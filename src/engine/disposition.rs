@@ -12,6 +12,7 @@ use super::session::Incoming;
 use super::*;
 use crate::ids::{LinkHandle, SessionNumber, WireDelivery};
 use crate::outcome::{State, StateKind};
+use crate::sabotage::Sabotage;
 use crate::wire::performative::{self as wire, Role};
 use crate::wire::state as wire_state;
 
@@ -223,11 +224,8 @@ impl Engine {
             }
         }
         let settled_by_sender = entry.settled;
-        #[cfg(feature = "sim")]
-        if let Some(sabotage @ crate::sabotage::Sabotage::LoseOutcome) = self.settings.sabotage {
-            if settled && sabotage.meets(wire.delivery_id) {
-                return;
-            }
+        if settled && self.settings.sabotage.meets(Sabotage::LoseOutcome, wire.delivery_id) {
+            return;
         }
         if settled_by_sender || (!settled && is_passing(&state) && self.output.len() >= OUTPUT_REST_BYTES) {
             return;
@@ -299,8 +297,7 @@ impl Engine {
                 let disposition = wire::Disposition { role, first, last, settled, state, batchable: false };
                 let start = self.output.bytes.len();
                 disposition.encode_frame(&mut self.output.bytes, channel);
-                #[cfg(feature = "sim")]
-                if self.settings.sabotage == Some(crate::sabotage::Sabotage::SettleTwice) && settled {
+                if settled && self.settings.sabotage.is(Sabotage::SettleTwice) {
                     disposition.encode_frame(&mut self.output.bytes, channel);
                 }
                 self.trace_output(start);

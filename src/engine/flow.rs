@@ -7,6 +7,7 @@ use super::link::LinkState;
 use super::session::{Slot, OUTGOING_WINDOW};
 use super::*;
 use crate::ids::{LinkHandle, SessionNumber};
+use crate::sabotage::Sabotage;
 use crate::wire::performative as wire;
 
 /// Credit beyond this has no order as a serial number.
@@ -55,11 +56,7 @@ impl Engine {
                 // What the receiver counted last, and the credit that it gave from there (section 2.6.7).
                 let counted = flow.delivery_count.unwrap_or(initial);
                 let limit = counted.wrapping_add(flow.link_credit.unwrap_or(0).min(CREDIT_MAX));
-                #[cfg(feature = "sim")]
-                let limit = match self.settings.sabotage {
-                    Some(crate::sabotage::Sabotage::Overdraw) => limit.wrapping_add(1),
-                    _ => limit,
-                };
+                let limit = limit.wrapping_add(self.settings.sabotage.is(Sabotage::Overdraw).into());
                 let news = !state.flow_seen || limit != state.limit || flow.drain || state.drain;
                 state.flow_seen = true;
                 state.limit = limit;
@@ -103,11 +100,8 @@ impl Engine {
         if state.direction != Direction::Incoming || state.state == LinkState::Ended {
             return;
         }
-        #[cfg(feature = "sim")]
-        if let Some(sabotage @ crate::sabotage::Sabotage::LoseGrant) = self.settings.sabotage {
-            if add > 0 && sabotage.meets(state.delivery_count) {
-                return;
-            }
+        if add > 0 && self.settings.sabotage.meets(Sabotage::LoseGrant, state.delivery_count) {
+            return;
         }
         state.credit = state.credit.saturating_add(add).min(CREDIT_MAX);
         state.drain = drain;

@@ -11,6 +11,7 @@ use super::*;
 use crate::ids::{DeliveryId, LinkHandle, SessionNumber};
 use crate::limits::COPY_BYTES_MAX;
 use crate::payload::Payload;
+use crate::sabotage::Sabotage;
 use crate::wire::frame;
 use crate::wire::performative as wire;
 
@@ -129,13 +130,12 @@ impl Engine {
             };
             if state.credit_left() > 0 && has_room(session, &self.output, bounds) {
                 write_whole(session, state, &mut self.output, link, delivery, message_format, settled, &payload, left);
-                #[cfg(feature = "sim")]
-                if let Some(sabotage @ crate::sabotage::Sabotage::SendTwice) = self.settings.sabotage {
-                    let room = state.credit_left() > 0 && has_room(session, &self.output, bounds);
-                    if room && sabotage.meets(state.delivery_count) {
-                        let output = &mut self.output;
-                        write_whole(session, state, output, link, delivery, message_format, settled, &payload, left);
-                    }
+                if self.settings.sabotage.meets(Sabotage::SendTwice, state.delivery_count)
+                    && state.credit_left() > 0
+                    && has_room(session, &self.output, bounds)
+                {
+                    let output = &mut self.output;
+                    write_whole(session, state, output, link, delivery, message_format, settled, &payload, left);
                 }
                 let room = has_room(session, &self.output, bounds);
                 if !room {

@@ -2,6 +2,7 @@
 
 use crate::limits;
 use crate::memory::Memory;
+use crate::sabotage;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,9 +60,8 @@ pub struct Settings {
     /// Where our serial numbers start: a session's next-outgoing-id and delivery-ids, a link's delivery-count.
     /// Zero but in tests of their wrapping.
     pub initial_serial: u32,
-    /// An error made on purpose.
-    #[cfg(feature = "sim")]
-    pub sabotage: Option<crate::sabotage::Sabotage>,
+    /// An error made on purpose, in the simulator.
+    pub sabotage: sabotage::Switch,
 }
 
 impl Default for Settings {
@@ -89,8 +89,7 @@ impl Default for Settings {
             strip_incoming: true,
             strip_outgoing: true,
             initial_serial: 0,
-            #[cfg(feature = "sim")]
-            sabotage: None,
+            sabotage: sabotage::Switch::default(),
         }
     }
 }

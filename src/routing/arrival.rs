@@ -16,6 +16,7 @@ use crate::routing::output::Output;
 use crate::routing::router::{Arrival, Router};
 use crate::routing::settings::Treatment;
 use crate::routing::settle;
+use crate::sabotage::Sabotage;
 use crate::time::Time;
 
 /// A range that has to wait is copied out of its receive chunk when it is shorter than this, so that a few bytes
@@ -208,13 +209,10 @@ impl Router {
             self.packer.pack_payload(&mut record.payload, below);
         }
         record.stage = Stage::Waiting;
-        #[cfg(feature = "sim")]
-        if let Some(sabotage @ crate::sabotage::Sabotage::Overtake) = self.settings.sabotage {
-            if sabotage.meets(self.totals.deliveries as u32) && address.waiting.len > 0 {
-                let first = address.waiting.head;
-                self.deliveries.unlink(By::Consumer, &mut address.waiting, first);
-                self.deliveries.push_back(By::Consumer, &mut address.waiting, first);
-            }
+        if self.settings.sabotage.meets(Sabotage::Overtake, self.totals.deliveries as u32) && address.waiting.len > 0 {
+            let first = address.waiting.head;
+            self.deliveries.unlink(By::Consumer, &mut address.waiting, first);
+            self.deliveries.push_back(By::Consumer, &mut address.waiting, first);
         }
         self.deliveries.push_back(By::Consumer, &mut address.waiting, slot);
         if !address.has_work {

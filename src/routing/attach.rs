@@ -204,7 +204,6 @@ pub(super) fn make(
         multicast: treatment == Treatment::Multicast,
         multicast_stall: settings.multicast_stall,
         drain_wait: settings.drain_wait,
-        #[cfg(feature = "sim")]
         sabotage: settings.sabotage,
     };
     let (count, size) = (attributes.alert_count, attributes.alert_size);

@@ -13,6 +13,7 @@ use crate::routing::delivery::{By, Kind, List, Slot, Stage, NONE};
 use crate::routing::delivery::{COMPLETE, CUT, DEPTH, OPEN, OUT_SETTLED, PRESETTLED, SENT, SETTLED};
 use crate::routing::router::Router;
 use crate::routing::settle::is_outcome;
+use crate::sabotage::Sabotage;
 
 fn rank(kind: StateKind) -> u8 {
     match kind {
@@ -45,11 +46,8 @@ impl Router {
             if !address.credit.is_active(consumer.slot) {
                 continue;
             }
-            #[cfg(feature = "sim")]
-            if let Some(sabotage @ crate::sabotage::Sabotage::MissCopy) = self.settings.sabotage {
-                if at > 0 && sabotage.meets(self.totals.deliveries as u32) {
-                    continue;
-                }
+            if at > 0 && self.settings.sabotage.meets(Sabotage::MissCopy, self.totals.deliveries as u32) {
+                continue;
             }
             if settled && consumer.room() <= consumer.queue.len {
                 address.credit.consumer_missed(consumer.slot);

@@ -3,6 +3,7 @@
 use crate::limits;
 use crate::memory::Memory;
 use crate::routing::rules::AddressRules;
+use crate::sabotage;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,9 +85,8 @@ pub struct RouterSettings {
     pub memory: Arc<Memory>,
     /// Seeds the table's hash and the names of temporary addresses.
     pub seed: u64,
-    /// An error made on purpose.
-    #[cfg(feature = "sim")]
-    pub sabotage: Option<crate::sabotage::Sabotage>,
+    /// An error made on purpose, in the simulator.
+    pub sabotage: sabotage::Switch,
 }
 
 impl Default for RouterSettings {
@@ -101,8 +101,7 @@ impl Default for RouterSettings {
             multicast_stall: limits::MULTICAST_STALL,
             memory: Arc::default(),
             seed: 0,
-            #[cfg(feature = "sim")]
-            sabotage: None,
+            sabotage: sabotage::Switch::default(),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::link::{ReceiverSettleMode, SenderSettleMode};
 use crate::routing::{
     AddressAttributes, AddressMatch, AddressRule, AddressRules, FlowControl, Marks, RouterSettings, Treatment,
 };
+use crate::sabotage;
 use crate::time::Time;
 use std::time::Duration;
 
@@ -251,7 +252,7 @@ fn world(random: &mut Random, mut shards: Random) -> WorldSettings {
             parcels: shards.skewed(1, 64) as usize,
         },
         memory_limit: None,
-        sabotage: None,
+        sabotage: sabotage::Switch::default(),
         trace: false,
     }
 }

@@ -206,10 +206,10 @@ impl World {
 
     fn take_edges(&mut self, shard: usize) {
         let (random, edges, refused) = (&mut self.random, &mut self.edges, self.settings.edges_refused_percent);
-        let sabotage = self.settings.sabotage.filter(|sabotage| *sabotage == Sabotage::LoseEdge);
+        let sabotage = self.settings.sabotage;
         self.shards[shard].dispatch.flush_edges(|address, edge| {
             let taken = !random.percent(refused);
-            let lost = sabotage.is_some_and(|sabotage| sabotage.meets(edges.len() as u32));
+            let lost = sabotage.meets(Sabotage::LoseEdge, edges.len() as u32);
             if taken && !lost {
                 edges.push((address.to_owned(), *edge));
             }
@@ -266,8 +266,7 @@ impl World {
         for (to, parcel) in parcels {
             let shard = &mut self.shards[from];
             shard.parcels += 1;
-            let lost = self.settings.sabotage.filter(|sabotage| *sabotage == Sabotage::LoseParcel);
-            if lost.is_some_and(|sabotage| sabotage.meets(shard.parcels)) {
+            if self.settings.sabotage.meets(Sabotage::LoseParcel, shard.parcels) {
                 continue;
             }
             let delay = Duration::from_nanos(self.random.below(delay_max + 1));
@@ -406,8 +405,7 @@ impl World {
         let (index, moves) = (stream.peer as usize, stream.moving.is_some());
         if done {
             if let Some(sending) = stream.sending.take() {
-                let lost = self.settings.sabotage.filter(|sabotage| *sabotage == Sabotage::LoseBuffers);
-                if lost.is_some_and(|sabotage| sabotage.meets(sending.bytes.len() as u32)) {
+                if self.settings.sabotage.meets(Sabotage::LoseBuffers, sending.bytes.len() as u32) {
                     state.lost.push(sending.transmit);
                 } else {
                     state.dispatch.transmitted(sending.transmit);

@@ -17,7 +17,7 @@ use crate::dispatch::Dispatch;
 use crate::engine;
 use crate::memory::Memory;
 use crate::routing::{Edge, RouterSettings};
-use crate::sabotage::Sabotage;
+use crate::sabotage;
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -89,7 +89,7 @@ pub struct WorldSettings {
     /// Bytes that all shards may hold for peers; None: any number.
     pub memory_limit: Option<usize>,
     /// An error made on purpose.
-    pub sabotage: Option<Sabotage>,
+    pub sabotage: sabotage::Switch,
     pub trace: bool,
 }
 
@@ -115,7 +115,7 @@ impl Default for WorldSettings {
             moves: true,
             lanes: LaneSettings { delay_max: Duration::from_micros(10), parcels: 64 },
             memory_limit: None,
-            sabotage: None,
+            sabotage: sabotage::Switch::default(),
             trace: false,
         }
     }

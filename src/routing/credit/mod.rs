@@ -34,6 +34,7 @@ pub use fixed::FixedCredit;
 use crate::limits;
 use crate::routing::lists::Lists;
 use crate::routing::settings::FlowControl;
+use crate::sabotage::{self, Sabotage};
 use crate::time::Time;
 use consumers::{Anycast, Consumer};
 use multicast::Multicast;
@@ -72,9 +73,8 @@ pub struct CreditSettings {
     pub multicast_stall: Duration,
     /// `drainWait`: how long a consumer's drain waits for the senders.
     pub drain_wait: Duration,
-    /// An error made on purpose.
-    #[cfg(feature = "sim")]
-    pub sabotage: Option<crate::sabotage::Sabotage>,
+    /// An error made on purpose, in the simulator.
+    pub sabotage: sabotage::Switch,
 }
 
 impl Default for CreditSettings {
@@ -85,8 +85,7 @@ impl Default for CreditSettings {
             multicast: false,
             multicast_stall: limits::MULTICAST_STALL,
             drain_wait: limits::DRAIN_WAIT,
-            #[cfg(feature = "sim")]
-            sabotage: None,
+            sabotage: sabotage::Switch::default(),
         }
     }
 }
@@ -493,11 +492,7 @@ impl AddressCredit {
             FlowControl::Capacity => self.next_by_capacity(),
         };
         let Some((slot, add)) = granted else { return self.poll_ask() };
-        #[cfg(feature = "sim")]
-        let add = match self.settings.sabotage {
-            Some(sabotage @ crate::sabotage::Sabotage::Overgrant) if sabotage.meets(slot + add) => add + 1,
-            _ => add,
-        };
+        let add = add + u32::from(self.settings.sabotage.meets(Sabotage::Overgrant, slot + add));
         debug_assert!(self.may_grant(slot, add), "a grant of {add} with a budget of {}", self.budget());
         self.senders.grant(slot, add, self.now, self.placing());
         let drain = self.drains.length(DRAINING) > 0
