@@ -71,7 +71,6 @@ fn what_this_version_does_not_serve_says_so() {
         ("listener", "authenticatePeer: yes"),
         ("listener", "requireSsl: yes"),
         ("listener", "requireEncryption: true"),
-        ("listener", "stripAnnotations: no"),
         ("listener", "multiTenant: on"),
         ("listener", "failoverUrls: amqp://b"),
         ("listener", "logMessage: all"),
@@ -91,7 +90,7 @@ fn what_is_not_served_but_says_nothing_new_is_accepted() {
     for text in [
         "policy {\n}\n",
         "policy {\n maxConnections: 65535\n enableVhostPolicy: no\n defaultVhost: $default\n}\n",
-        "listener {\n role: normal\n requireSsl: no\n stripAnnotations: both\n http: off\n messageLoggingComponents: none\n}\n",
+        "listener {\n role: normal\n requireSsl: no\n http: off\n messageLoggingComponents: none\n}\n",
         "address {\n prefix: a\n waypoint: no\n ingressPhase: 0\n egressPhase: 0\n}\n",
         "router {\n mode: standalone\n saslConfigName: qdrouterd\n debugDump: /tmp/dump\n}\n",
     ] {
@@ -112,7 +111,7 @@ listener {
 listener {
     port: 2
     saslMechanisms: PLAIN ANONYMOUS
-    stripAnnotations: no
+    policyVhost: v
 }
 listener {
     port: 3
@@ -136,8 +135,7 @@ address {
             "f.conf:6: listener: role: inter-router: not served by this version (links to routers and brokers): \
              the listener stays closed",
             "f.conf:10: listener: saslMechanisms: PLAIN: not served by this version (SASL beyond ANONYMOUS): it isn't offered",
-            "f.conf:11: listener: stripAnnotations: no: not served by this version (links between routers): \
-             the router's annotations are taken off both ways",
+            "f.conf:11: listener: policyVhost: not served by this version (policy): nothing is denied",
             "f.conf:15: listener: authenticatePeer: yes: not served by this version (SASL beyond ANONYMOUS): \
              the listener stays closed",
             "f.conf:17: connector 'a': not served by this version (connections that the router makes): it isn't made",

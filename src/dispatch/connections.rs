@@ -18,8 +18,21 @@ pub struct Facts {
     /// The properties of the peer's open, a map as it was encoded.
     pub properties: Option<Box<[u8]>>,
     pub opened_at: Time,
+    /// When a delivery came or went last.
+    pub last_delivery: Option<Time>,
+    /// Deliveries that its engine was given, as of then.
+    sends: u64,
     /// Management closed it.
     pub is_closing: bool,
+}
+
+impl Facts {
+    #[inline]
+    pub(super) fn note_sends(&mut self, sends: u64, now: Time) {
+        if sends != self.sends {
+            (self.sends, self.last_delivery) = (sends, Some(now));
+        }
+    }
 }
 
 /// An open connection's facts, copied.
@@ -32,6 +45,8 @@ pub struct ConnectionRow {
     pub is_traced: bool,
     /// Since it was opened.
     pub uptime: Duration,
+    /// Since a delivery came or went; None: none did.
+    pub last_delivery: Option<Duration>,
 }
 
 /// Bytes of one connection, for whoever shows them.
@@ -53,6 +68,7 @@ impl Dispatch {
             facts: peer.facts.clone(),
             is_traced: peer.engine.is_traced(),
             uptime: now.since(peer.facts.opened_at),
+            last_delivery: peer.facts.last_delivery.map(|at| now.since(at)),
         });
         (rows.collect(), (end < self.peers.len()).then_some(end as u32))
     }

@@ -244,6 +244,7 @@ impl Dispatch {
             }
             self.outputs.lend(&mut peer.engine, &mut peer.output_bytes);
         }
+        let before = self.deliveries_in;
         loop {
             while let Some(event) = find(&mut self.peers, id).and_then(|peer| peer.engine.poll_batch()) {
                 let cost = self.event(id, event, now);
@@ -259,6 +260,11 @@ impl Dispatch {
             }
             if !find(&mut self.peers, id).is_some_and(|peer| peer.engine.next_batch()) {
                 break;
+            }
+        }
+        if self.deliveries_in != before {
+            if let Some(peer) = find(&mut self.peers, id) {
+                peer.facts.last_delivery = Some(now);
             }
         }
         if self.trace.is_any {
@@ -756,6 +762,7 @@ impl Dispatch {
                     self.pump(id, EVENTS_AT_ONCE, now);
                     if let Some(peer) = find(&mut self.peers, id) {
                         self.outputs.note_engine(&peer.engine, &mut peer.output_bytes);
+                        peer.facts.note_sends(peer.engine.sends(), now);
                     }
                 }
             }

@@ -138,6 +138,8 @@ pub struct Engine {
     pub(super) room_opened: bool,
     /// Links with sent payload to report.
     pub(super) reports: VecDeque<LinkHandle>,
+    /// Deliveries that `send` was given.
+    pub(super) sends: u64,
     pub(super) trace: Option<Box<Trace>>,
     /// A frame that opens the next batch of events.
     pub(super) deferred: Option<(u16, Range)>,
@@ -208,6 +210,7 @@ impl Engine {
             waiting: VecDeque::new(),
             room_opened: false,
             reports: VecDeque::new(),
+            sends: 0,
             trace: None,
             deferred: None,
             is_batch_begun: false,
@@ -364,6 +367,12 @@ impl Engine {
 
     pub fn set_trace(&mut self, on: bool) {
         self.trace = on.then(Box::default);
+    }
+
+    /// Deliveries that `send` was given since the connection is here.
+    #[inline]
+    pub fn sends(&self) -> u64 {
+        self.sends
     }
 
     pub fn is_traced(&self) -> bool {

@@ -47,6 +47,7 @@ pub struct Suspended {
     flows: Vec<LinkHandle>,
     waiting: VecDeque<u16>,
     room_opened: bool,
+    sends: u64,
     traced: bool,
 }
 
@@ -140,6 +141,7 @@ impl Engine {
             flows: self.flows,
             waiting: self.waiting,
             room_opened: self.room_opened,
+            sends: self.sends,
             traced: self.trace.is_some(),
         }
     }
@@ -187,6 +189,7 @@ impl Engine {
             waiting: suspended.waiting,
             room_opened: suspended.room_opened,
             reports: VecDeque::new(),
+            sends: suspended.sends,
             trace: suspended.traced.then(Box::<Trace>::default),
             input_rested: false,
             deferred: None,

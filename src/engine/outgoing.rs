@@ -122,6 +122,7 @@ impl Engine {
         if !usable || state.sending.is_some() {
             return Sent::Whole { room: true };
         }
+        self.sends += 1;
         let channel = state.channel;
         let left = payload.len();
         if complete && left + HEAD_BYTES_MAX <= self.remote.max_frame_size && self.trace.is_none() {

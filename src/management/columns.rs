@@ -34,6 +34,10 @@ fn none<R>(_: &R, out: &mut Out) {
     out.ulong(0);
 }
 
+fn last_delivery(row: &ConnectionRow, out: &mut Out) {
+    out.or_null(row.last_delivery, |out, time| out.uint(time.as_secs() as u32));
+}
+
 fn null<R>(_: &R, out: &mut Out) {
     out.null();
 }
@@ -188,7 +192,7 @@ pub const CONNECTION: &[Column<ConnectionRow>] = &[
     changed("adminStatus", Choice(&["enabled", "deleted"]), |row, out| out.text(admin_status(row)), "What is wanted of it: deleted closes it"),
     column("operStatus", Choice(&["up", "closing"]), |row, out| out.text(if row.facts.is_closing { "closing" } else { "up" }), "What it is doing"),
     figure("uptimeSeconds", |row, out| out.uint(row.uptime.as_secs() as u32), "Seconds since it was opened"),
-    figure("lastDlvSeconds", null, "Seconds since the last delivery"),
+    figure("lastDlvSeconds", last_delivery, "Seconds since the last delivery"),
     changed("enableProtocolTrace", Boolean, |row, out| out.boolean(row.is_traced), "Its frames are written to the log"),
 ];
 
