@@ -148,7 +148,7 @@ impl Simulation {
         }
         let standings = self.standings();
         for checker in &mut self.checkers {
-            checker.quiet(&self.model, &standings).map_err(by(checker.name()))?;
+            checker.quiet(&self.model, &self.world, &standings).map_err(by(checker.name()))?;
         }
         self.wind_down();
         self.run_until(self.world.now + END_AFTER)?;

@@ -2,6 +2,7 @@
 //! asked once more when all is quiet (everything that can happen has happened, clients are still there) and at the end
 //! (all clients have gone).
 
+mod counters;
 mod credit;
 mod edges;
 mod multicast;
@@ -48,7 +49,7 @@ pub trait Checker {
     }
 
     /// Nothing more happens by itself; all receivers take what they get.
-    fn quiet(&mut self, _model: &Model, _standings: &[Standing]) -> Result<(), String> {
+    fn quiet(&mut self, _model: &Model, _world: &World, _standings: &[Standing]) -> Result<(), String> {
         Ok(())
     }
 
@@ -64,6 +65,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::new(outcomes::Outcomes),
         Box::new(once::Once),
         Box::new(multicast::Multicast),
+        Box::new(counters::Counters),
         Box::new(order::Order::default()),
         Box::new(credit::Credit::default()),
         Box::new(edges::Edges::default()),

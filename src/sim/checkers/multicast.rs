@@ -3,6 +3,7 @@
 
 use super::{Checker, Standing};
 use crate::sim::model::{spread_of, Model, Progress, Spread};
+use crate::sim::world::World;
 use std::time::Duration;
 
 /// A receiver without credit for so long may have been set aside.
@@ -17,7 +18,7 @@ impl Checker for Multicast {
         "multicast"
     }
 
-    fn quiet(&mut self, model: &Model, _: &[Standing]) -> Result<(), String> {
+    fn quiet(&mut self, model: &Model, _: &World, _: &[Standing]) -> Result<(), String> {
         for (key, message) in &model.messages {
             let done = message.progress == Progress::Complete && !message.settled && message.outcome_settled;
             if !done || spread_of(&message.address) != Spread::Multicast {

@@ -3,6 +3,7 @@
 
 use super::{Checker, Standing};
 use crate::sim::model::{spread_of, Model, Observation, Progress, Spread};
+use crate::sim::world::World;
 
 pub struct Once;
 
@@ -39,7 +40,7 @@ impl Checker for Once {
         Ok(())
     }
 
-    fn quiet(&mut self, model: &Model, _: &[Standing]) -> Result<(), String> {
+    fn quiet(&mut self, model: &Model, _: &World, _: &[Standing]) -> Result<(), String> {
         for (key, message) in &model.messages {
             let sender = model.link(message.sender);
             let due = message.settled

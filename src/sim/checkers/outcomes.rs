@@ -4,6 +4,7 @@
 use super::{Checker, Standing};
 use crate::outcome::{State, StateKind};
 use crate::sim::model::{spread_of, Message, Model, Observation, Progress, Spread};
+use crate::sim::world::World;
 
 pub struct Outcomes;
 
@@ -49,7 +50,7 @@ impl Checker for Outcomes {
         Ok(())
     }
 
-    fn quiet(&mut self, model: &Model, _: &[Standing]) -> Result<(), String> {
+    fn quiet(&mut self, model: &Model, _: &World, _: &[Standing]) -> Result<(), String> {
         for (key, message) in &model.messages {
             let waits = !message.settled
                 && !message.abandoned

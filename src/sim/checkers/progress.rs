@@ -3,6 +3,7 @@
 
 use super::{Checker, Standing};
 use crate::sim::model::Model;
+use crate::sim::world::World;
 
 pub struct Progress;
 
@@ -11,7 +12,7 @@ impl Checker for Progress {
         "progress"
     }
 
-    fn quiet(&mut self, _: &Model, standings: &[Standing]) -> Result<(), String> {
+    fn quiet(&mut self, _: &Model, _: &World, standings: &[Standing]) -> Result<(), String> {
         let takes = |address: &str| {
             standings.iter().any(|standing| match standing {
                 Standing::Receiver { address: theirs, credit, .. } => theirs == address && *credit > 0,
