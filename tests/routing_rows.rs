@@ -4,7 +4,8 @@
 mod support;
 
 use ringway::link::Direction;
-use ringway::routing::{AddressRow, LinkRow, Treatment};
+use ringway::routing::{AddressRow, LinkRow, Notice, Treatment};
+use std::time::Duration;
 use support::Bench;
 
 fn addresses(bench: &mut Bench, slots: u32) -> Vec<AddressRow> {
@@ -88,4 +89,48 @@ fn a_receivers_own_address_is_local() {
     assert!(rows[0].is_local && rows[0].key.starts_with("Ltemp."), "{rows:?}");
     // The router's own link to it is none that is shown.
     assert_eq!(links(&mut bench, 100).iter().map(|row| row.id).collect::<Vec<_>>(), [events]);
+}
+
+/// Links without credit are told of once, again when they had some in between; then nobody wakes for them.
+#[test]
+fn blocked_links_are_noticed_once() {
+    let mut bench = Bench::default();
+    let connection = bench.connect(10);
+    let senders = [bench.sender(connection, "closest/a"), bench.sender(connection, "closest/b")];
+    bench.take();
+    let noticed = |bench: &mut Bench, seconds: u64| {
+        let (mut notices, end, mut wakes) = (Vec::new(), bench.now + Duration::from_secs(seconds), 0);
+        while let Some(at) = bench.router.poll_timeout().filter(|at| *at <= end) {
+            bench.now = at.max(bench.now);
+            bench.router.handle_timeout(bench.now);
+            wakes += 1;
+            while let Some(notice) = bench.router.poll_notice() {
+                match notice {
+                    Notice::Blocked { link, seconds } => {
+                        assert!((10..=15).contains(&seconds), "{seconds}");
+                        notices.push(link);
+                    }
+                    Notice::Stuck { .. } => panic!("nothing is stuck"),
+                }
+            }
+        }
+        bench.now = end;
+        bench.take();
+        (notices, wakes)
+    };
+    assert_eq!(noticed(&mut bench, 9).0, []);
+    let (mut notices, _) = noticed(&mut bench, 16);
+    notices.sort_by_key(|link| link.index);
+    assert_eq!(notices, senders);
+    let (notices, wakes) = noticed(&mut bench, 1000);
+    assert!(notices.is_empty() && wakes <= 1, "{wakes}");
+    // One gets credit, and loses it.
+    let consumer = bench.consumer(connection, "closest/a", 1);
+    bench.take();
+    assert_eq!(noticed(&mut bench, 20).0, []);
+    bench.end(consumer);
+    bench.take();
+    bench.router.sender_drained(senders[0], u32::MAX, bench.now);
+    assert_eq!(noticed(&mut bench, 20).0, [senders[0]]);
+    bench.close_all(&[connection]);
 }

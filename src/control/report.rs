@@ -137,6 +137,23 @@ impl Reporter {
                 Level::Info,
                 format_args!("[C{connection}][L{}] Link detached{}", link_number(link), Ended(&error)),
             ),
+            Report::LinkBlocked { connection, link, seconds } => self.line(
+                Module::RouterCore,
+                Level::Info,
+                format_args!(
+                    "[C{connection}][L{}] Link blocked with zero credit for {seconds} seconds",
+                    link_number(link)
+                ),
+            ),
+            Report::LinkStuck { connection, link } => self.line(
+                Module::RouterCore,
+                Level::Info,
+                format_args!(
+                    "[C{connection}][L{}] Stuck delivery: At least one delivery on this link has been \
+                     undelivered/unsettled for more than 10 seconds",
+                    link_number(link)
+                ),
+            ),
             Report::Trace { connection, line } => {
                 // Reported only where it was asked for: of all connections, or of this one.
                 self.log.write_always(Module::Protocol, Level::Trace, format_args!("[C{connection}]:{line}"))

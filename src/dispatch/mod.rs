@@ -47,7 +47,7 @@ use crate::limits;
 use crate::link::Terminus;
 use crate::outcome::Fault;
 use crate::payload::{Packer, Pool, Range};
-use crate::routing::{Arrival, Attach, Edge, Head, Output, Router, RouterSettings};
+use crate::routing::{Arrival, Attach, Edge, Head, Notice, Output, Router, RouterSettings};
 use crate::security::Exchange;
 use crate::time::Time;
 use crate::wire;
@@ -214,7 +214,12 @@ impl Dispatch {
     }
 
     fn report(&mut self, mut report: Report) {
-        if let Report::LinkAttached { link, .. } | Report::LinkDetached { link, .. } = &mut report {
+        use Report::{LinkAttached, LinkBlocked, LinkDetached, LinkStuck};
+        if let LinkAttached { link, .. }
+        | LinkDetached { link, .. }
+        | LinkBlocked { link, .. }
+        | LinkStuck { link, .. } = &mut report
+        {
             // A number that no other shard gives a link.
             let shard = link.shard().unwrap_or(self.shard);
             let number = link.generation.wrapping_mul(u32::from(self.shards)).wrapping_add(u32::from(shard.0));
@@ -297,6 +302,19 @@ impl Dispatch {
                     self.pending.push(id);
                 }
             }
+        }
+    }
+
+    /// What is to be said of links that don't go on.
+    fn report_links(&mut self) {
+        while let Some(notice) = self.router.poll_notice() {
+            let (Notice::Blocked { link, .. } | Notice::Stuck { link }) = notice;
+            let Some(port) = self.router.port(link) else { continue };
+            let connection = self.number(port.connection);
+            self.report(match notice {
+                Notice::Blocked { seconds, .. } => Report::LinkBlocked { connection, link, seconds },
+                Notice::Stuck { .. } => Report::LinkStuck { connection, link },
+            });
         }
     }
 
@@ -749,6 +767,7 @@ impl Dispatch {
         if self.router.poll_timeout().is_some_and(|at| at <= now) {
             self.router.handle_timeout(now);
             self.apply_outputs();
+            self.report_links();
         }
         if !self.deferred.is_empty() && now > self.deferred_at {
             self.resume();

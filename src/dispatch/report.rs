@@ -46,6 +46,17 @@ pub enum Report {
         link: LinkId,
         error: Option<Box<RemoteError>>,
     },
+    /// It has had no credit for so long.
+    LinkBlocked {
+        connection: u64,
+        link: LinkId,
+        seconds: u32,
+    },
+    /// A delivery on it is in the router for long.
+    LinkStuck {
+        connection: u64,
+        link: LinkId,
+    },
     /// A frame, readable. Only when asked for.
     Trace {
         connection: u64,

@@ -47,7 +47,7 @@ impl Dispatch {
         }
     }
 
-    fn number(&mut self, id: ConnectionId) -> u64 {
+    pub(super) fn number(&mut self, id: ConnectionId) -> u64 {
         let here = find(&mut self.peers, id).map(|peer| peer.number);
         here.or_else(|| Some(self.proxies.get(id)?.number())).unwrap_or(0)
     }

@@ -64,6 +64,7 @@ impl Router {
 
     /// Puts a new link into the lists of its connection and its address; a sender may get credit.
     pub(super) fn enlist(&mut self, id: LinkId, attach: &Attach<'_>, capacity: u32) {
+        self.watch.stir();
         let place = self.connections.add_link(attach.port.connection, attach.session, id);
         let Some(link) = self.links.get_mut(id) else { return };
         if let Some((position, session)) = place {

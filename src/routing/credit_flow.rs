@@ -28,6 +28,7 @@ impl Router {
     /// `drain`: it is to be used now, the rest given back.
     pub fn credit(&mut self, link_id: LinkId, delivery_count: u32, limit: u32, drain: bool, now: Time) {
         self.begin(now);
+        self.watch.stir();
         let Some(link) = self.links.get_mut(link_id) else { return };
         let Some(address_id) = link.address else { return };
         let Some(consumer) = link.consumer_mut() else { return };
@@ -53,6 +54,7 @@ impl Router {
     /// A sender gave `returned` of its credit back without a delivery (more than it has: all), or answered a drain.
     pub fn sender_drained(&mut self, link_id: LinkId, returned: u32, now: Time) {
         self.begin(now);
+        self.watch.stir();
         let Some(link) = self.links.get_mut(link_id) else { return };
         let address_id = link.address;
         let Some(sender) = link.sender_mut() else { return };

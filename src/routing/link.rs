@@ -2,6 +2,7 @@
 
 use crate::ids::{AddressId, ConnectionId, Port};
 use crate::link::{ReceiverSettleMode, SenderSettleMode};
+use crate::routing::blocked::Told;
 use crate::routing::connection::SessionSlot;
 use crate::routing::counters::Counters;
 use crate::routing::credit::{ConsumerSlot, FixedCredit, SenderSlot};
@@ -37,6 +38,8 @@ pub struct Activity {
     pub settle_rate: Rate,
     /// Since when it has no credit, where it has none. (A sender's address may know of a later moment.)
     pub dry_since: Time,
+    /// What the log says of it.
+    told: Told,
 }
 
 /// A link whose peer sends. It outlives its detach until its last delivery is gone, so that these can still be
@@ -152,7 +155,11 @@ impl Link {
 
     /// It is attached, without credit.
     pub fn begin(&mut self, now: Time) {
-        *self.activity_mut() = Activity { settle_rate: Rate::since(now), dry_since: now };
+        *self.activity_mut() = Activity { settle_rate: Rate::since(now), dry_since: now, told: Told::default() };
+    }
+
+    pub fn told_mut(&mut self) -> &mut Told {
+        &mut self.activity_mut().told
     }
 
     /// Notes how many deliveries it is done with.

@@ -25,6 +25,7 @@ mod address;
 mod arrival;
 mod assign;
 mod attach;
+mod blocked;
 mod connection;
 mod counters;
 mod credit_flow;
@@ -50,6 +51,7 @@ mod stuck;
 mod table;
 mod views;
 
+pub use blocked::Notice;
 pub use counters::Counters;
 pub use direct::{Head, Pass};
 pub use latency::{LatencySummary, Spread, SPREAD_BOUNDS_MICROSECONDS};

@@ -1,5 +1,6 @@
 //! Going round: over all of a slab every so often, a bounded part at a time. So what would cost every message a little is done
-//! for all at once: the look for deliveries that are stuck (`stuck`), and the samples that rates are taken from.
+//! for all at once: the look for deliveries that are stuck (`stuck`) and links that are blocked (`blocked`), and the samples that rates
+//! are taken from.
 
 use crate::routing::router::Router;
 use crate::time::Time;
@@ -51,7 +52,7 @@ impl Round {
     }
 
     /// Whether the step before was a round's last.
-    fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.next == 0
     }
 }

@@ -9,6 +9,7 @@ use crate::limits;
 use crate::link::{Direction, ReceiverSettleMode, SenderSettleMode, Terminus};
 use crate::payload::{Packer, Payload, Pool};
 use crate::routing::address::Address;
+use crate::routing::blocked::Watch;
 use crate::routing::connection::Connections;
 use crate::routing::counters::Counters;
 use crate::routing::delivery::Deliveries;
@@ -95,6 +96,7 @@ pub struct Router {
     /// The rounds that look for stuck deliveries, and those that take samples for rates.
     pub(super) looking: Round,
     pub(super) sampling: Sampling,
+    pub(super) watch: Watch,
     /// Commands in the order in which they were decided.
     pub(super) outputs: VecDeque<Output>,
     /// Addresses where a delivery may find a consumer, or a drain its answer.
@@ -135,6 +137,7 @@ impl Router {
             totals: Counters::default(),
             spread: Spread::default(),
             looking: Round::new(LOOKING, now),
+            watch: Watch::new(now),
             sampling: Sampling::new(now),
             outputs: VecDeque::new(),
             work: VecDeque::new(),
@@ -212,6 +215,7 @@ impl Router {
     pub fn handle_timeout(&mut self, now: Time) {
         self.begin(now);
         self.look_for_stuck();
+        self.look_for_blocked();
         self.sample_rates();
         while let Some(Reverse((at, id))) = self.timers.peek().copied() {
             if at > now {
@@ -232,8 +236,8 @@ impl Router {
     pub fn poll_timeout(&self) -> Option<Time> {
         let credit = self.timers.peek().map(|Reverse((at, _))| *at);
         let looking = (self.deliveries.len() > 0).then(|| self.looking.at());
-        let sampling = self.sampling.due(self.moved());
-        [credit, looking, sampling].into_iter().flatten().min()
+        let moved = self.moved();
+        [credit, looking, self.sampling.due(moved), self.watch.due(moved)].into_iter().flatten().min()
     }
 
     /// Threshold edges, in the order in which they came for each address: `push` says whether it took one. What it

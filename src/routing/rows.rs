@@ -3,6 +3,7 @@
 
 use crate::ids::{AddressId, LinkId, Port};
 use crate::link::Direction;
+use crate::routing::blocked::BLOCKED;
 use crate::routing::counters::Counters;
 use crate::routing::latency::LatencySummary;
 use crate::routing::router::Router;
@@ -132,13 +133,10 @@ impl AddressRow {
     }
 }
 
-/// A link without credit for so long counts as blocked.
-const BLOCKED_SECONDS: u32 = 10;
-
 impl LinkRow {
     /// It has had no credit for long.
     pub fn is_blocked(&self) -> bool {
-        self.zero_credit_seconds >= BLOCKED_SECONDS
+        u64::from(self.zero_credit_seconds) >= BLOCKED.as_secs()
     }
 
     fn new(id: LinkId, view: &LinkView<'_>) -> LinkRow {

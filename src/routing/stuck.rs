@@ -57,6 +57,7 @@ impl Router {
         let (in_link, out_link) = (record.in_link, record.out_link);
         if let Some(link) = self.links.get_mut(out_link) {
             link.counters.stuck += 1;
+            self.notice_stuck(out_link);
         }
         // Copies are their consumers'; to everybody else there is their message.
         if kind == Kind::Copy {
@@ -64,6 +65,7 @@ impl Router {
         }
         if let Some(link) = self.links.get_mut(in_link) {
             link.counters.stuck += 1;
+            self.notice_stuck(in_link);
         }
         if let Some(address) = self.addresses.get_mut(address) {
             address.counters.stuck += 1;
