@@ -43,6 +43,11 @@ pub const SESSIONS_FIRST: usize = 256;
 /// limit may be promised: 5000 sessions that use theirs never have one each.
 pub const SESSIONS_UNUSED: usize = 32 * 1024;
 
+/// Entities of a type that are kept at the same time, configured or made over management: listeners, each of which has
+/// sockets of its own; rules for addresses and whatever else takes memory alone.
+pub const LISTENERS_MAX: usize = 1024;
+pub const ENTITIES_MAX: usize = 100_000;
+
 /// Least `memoryLimit`: receive chunks, packing chunks and a few outputs of a full mark.
 pub const MEMORY_LIMIT_MIN: usize = 16 * 1024 * 1024;
 

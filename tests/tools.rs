@@ -3,12 +3,14 @@
 mod support;
 
 use serde_json::{json, Value};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use support::amqp::{accepted, data_message, transfer_frame, DISPOSITION, FLOW, TRANSFER};
+use support::http;
 use support::raw::{Link, Raw};
-use support::router::Router;
+use support::router::{free_port, Router};
 
 fn tool(router: &Router, line: &[&str]) -> Output {
     tool_with(router, line, "")
@@ -316,4 +318,166 @@ fn many_rows_come_in_pages() {
     let limited = stat(&router, &["-a", "--limit", "510", "--csv"]);
     // Time, id, an empty line, title, headings.
     assert_eq!(limited.lines().count(), 5 + 510);
+}
+
+/// A table's rows as cells by heading, of a display in CSV.
+fn csv_rows(text: &str) -> Vec<BTreeMap<String, String>> {
+    // Cells with something in them are in quotes, and none here has a quote itself.
+    let cells = |line: &str| -> Vec<String> {
+        let mut inside = false;
+        let is_between = |letter: char| {
+            inside ^= letter == '"';
+            letter == ',' && !inside
+        };
+        line.split(is_between).map(|cell| cell.trim_matches('"').to_owned()).collect()
+    };
+    // Time, router, an empty line and the title are before the headings.
+    let mut lines = text.lines().skip(4).filter(|line| !line.is_empty());
+    let headings = cells(lines.next().expect("headings"));
+    lines.map(|line| headings.iter().cloned().zip(cells(line)).collect()).collect()
+}
+
+/// Heading in `stat`, attribute in management.
+type Shown = [(&'static str, &'static str)];
+
+/// Asks `stat` in between two queries of management: what only grows lies between what they say.
+fn is_in_between(router: &Router, display: &[&str], entity: &str, shown: &Shown, key: fn(&Value) -> Value) -> usize {
+    let query = || -> BTreeMap<String, Value> {
+        let all = manage(router, &["QUERY", &format!("--type={entity}")]);
+        all.as_array().expect("entities").iter().map(|one| (key(one).to_string(), one.clone())).collect()
+    };
+    let before = query();
+    let rows = csv_rows(&stat(router, display));
+    let after = query();
+    let mut compared = 0;
+    for row in rows.iter().filter(|row| row["class"] == "mobile") {
+        // Found by what both show: an address's name, a link's number.
+        let name = row.get("addr").filter(|_| entity == "router.address").or(row.get("id")).expect("a name");
+        let found = |all: &BTreeMap<String, Value>| {
+            all.get(&json!(name).to_string()).or_else(|| all.get(&json!(format!("M0{name}")).to_string())).cloned()
+        };
+        let (Some(low), Some(high)) = (found(&before), found(&after)) else { continue };
+        for (heading, attribute) in shown {
+            let number = |value: &Value| value[*attribute].as_u64().expect("a number");
+            let cell: u64 = row[*heading].replace(',', "").parse().expect("a number");
+            assert!(
+                (number(&low)..=number(&high)).contains(&cell),
+                "{name}: {heading} {cell}, {attribute} {low} {high}"
+            );
+            compared += 1;
+        }
+    }
+    compared
+}
+
+/// `stat` shows management's numbers: while messages flow, between one look and the next; at rest, just these.
+#[test]
+fn stat_shows_the_numbers_of_management() {
+    let router = Router::start_shards(2, "");
+    let address: &Shown = &[("in", "deliveriesIngress"), ("out", "deliveriesEgress")];
+    let links: &Shown = &[
+        ("deliv", "deliveryCount"),
+        ("acc", "acceptedCount"),
+        ("rej", "rejectedCount"),
+        ("presett", "presettledCount"),
+    ];
+    let mut load = Command::new(env!("CARGO_BIN_EXE_ringway"))
+        .args(["load", "--bus", &router.address(), "--pairs", "4", "--rate", "4000", "--duration", "5", "--quiet"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the load starts");
+    let mut compared = [0; 2];
+    while load.try_wait().expect("it can be waited for").is_none() {
+        compared[0] += is_in_between(&router, &["-a", "--csv"], "router.address", address, |one| one["name"].clone());
+        compared[1] +=
+            is_in_between(&router, &["-l", "-v", "--csv"], "router.link", links, |one| one["identity"].clone());
+    }
+    assert!(compared.iter().all(|compared| *compared > 20), "{compared:?}");
+
+    // At rest: the router's own numbers move with each question, by what it takes to ask.
+    let _links = three_messages(&router, "orders/eu");
+    let queried = manage(&router, &["QUERY", "--type=router.address"]);
+    let of_address = |all: &Value| all.as_array().unwrap().iter().find(|one| one["name"] == "M0orders/eu").cloned();
+    let one = of_address(&queried).expect("the address");
+    let row = csv_rows(&stat(&router, &["-a", "--csv"])).into_iter().find(|row| row["addr"] == "orders/eu").unwrap();
+    let shown =
+        address.iter().chain(&[("local", "subscriberCount"), ("remote", "remoteCount"), ("thru", "deliveriesTransit")]);
+    for (heading, attribute) in shown {
+        assert_eq!(row[*heading], one[*attribute].to_string(), "{heading}");
+    }
+    let general = |text: &str| -> BTreeMap<String, String> {
+        csv_rows(text).into_iter().map(|row| (row["attr"].clone(), row["value"].clone())).collect()
+    };
+    let before = &manage(&router, &["QUERY", "--type=router"])[0];
+    let said = general(&stat(&router, &["-g", "--csv"]));
+    let after = &manage(&router, &["QUERY", "--type=router"])[0];
+    for (heading, attribute) in [
+        ("Accepted Count", "acceptedDeliveries"),
+        ("Presettled Count", "presettledDeliveries"),
+        ("Ingress Count", "deliveriesIngress"),
+        ("Egress Count", "deliveriesEgress"),
+        ("Addresses", "addrCount"),
+        ("Connections", "connectionCount"),
+        ("Links", "linkCount"),
+    ] {
+        let cell: u64 = said[heading].replace(',', "").parse().expect("a number");
+        let bounds = before[attribute].as_u64().unwrap()..=after[attribute].as_u64().unwrap();
+        assert!(bounds.contains(&cell), "{heading}: {cell} of {bounds:?}");
+    }
+}
+
+#[test]
+fn an_http_listener_is_made_and_deleted() {
+    let router = Router::start("");
+    let port = free_port();
+    let made = |name: &str| {
+        let (name, port) = (format!("--name={name}"), format!("port={port}"));
+        manage(&router, &["CREATE", "--type=listener", &name, "host=127.0.0.1", &port, "http=yes"])
+    };
+    for name in ["web", "again"] {
+        assert_eq!(made(name)["http"], json!(true));
+        assert_eq!(http::get(port, "/healthz").text(), "OK\n");
+        said(tool(&router, &["manage", "DELETE", "--type=listener", &format!("--name={name}")]));
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+    }
+}
+
+#[test]
+fn a_connection_says_when_it_had_a_delivery() {
+    let router = Router::start_shards(2, "");
+    let _idle = Raw::session(&router, "the-idle");
+    let _links = three_messages(&router, "orders/eu");
+    let connections = manage(&router, &["QUERY", "--type=connection", "container", "lastDlvSeconds"]);
+    let of = |name: &str| {
+        let all = connections.as_array().unwrap();
+        all.iter().find(|one| one["container"] == name).expect("the connection")["lastDlvSeconds"].clone()
+    };
+    for name in ["the-sender", "the-consumer"] {
+        assert!(of(name).as_u64().is_some_and(|seconds| seconds < 60), "{connections}");
+    }
+    assert_eq!(of("the-idle"), Value::Null);
+}
+
+/// A link that goes on without credit is said so in the log, once, and one whose deliveries stay.
+#[test]
+fn links_that_do_not_go_on_are_logged() {
+    let router = Router::start("");
+    let mut sender = Raw::session(&router, "the-sender");
+    let _ = sender.attach_sender(0, "nobody");
+    let mut consumer = Raw::session(&router, "the-consumer");
+    let _link = consumer.attach_consumer(0, "stays", 10);
+    let mut other = Raw::session(&router, "the-other");
+    let _ = other.attach_sender(0, "stays");
+    other.expect(FLOW);
+    other.send(&transfer_frame(0, 0, &data_message(b"x")));
+    consumer.expect(TRANSFER);
+    let (blocked, stuck) = ("Link blocked with zero credit for 1", "Stuck delivery: ");
+    let count = |text: &str| router.log().matches(text).count();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(40);
+    while (count(blocked), count(stuck)) != (1, 2) {
+        assert!(std::time::Instant::now() < deadline, "{}", router.log());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    assert_eq!((count(blocked), count(stuck)), (1, 2));
 }

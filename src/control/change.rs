@@ -22,12 +22,6 @@ pub struct Listeners {
     next_number: u32,
 }
 
-/// As management makes it of a listener's attributes.
-fn identity(listener: &ListenerConfig) -> String {
-    let name = listener.name.as_ref().map(|name| format!(":{name}")).unwrap_or_default();
-    format!("listener/{}:{}{name}", listener.host, listener.port_name)
-}
-
 impl Listeners {
     /// `sockets`: the shards', those of a listener one behind another, with the engine's settings in common.
     /// `next_number`: the first that no socket has.
@@ -42,8 +36,8 @@ impl Listeners {
         let mut numbers = groups.map(|group| group.iter().map(|socket| socket.number).collect());
         // One for HTTP has none in a shard.
         let of = |listener: &ListenerConfig| match listener.http {
-            true => (identity(listener), None),
-            false => (identity(listener), numbers.next()),
+            true => (listener.identity(), None),
+            false => (listener.identity(), numbers.next()),
         };
         Listeners {
             router_id: router_id.to_owned(),
@@ -121,10 +115,8 @@ impl Management {
 
     /// Its connections live on.
     async fn close_listener(&self, identity: &str) -> Result<(), Failure> {
-        if self.listeners.borrow().numbers.get(identity).is_some_and(Option::is_none) {
-            return Err(failure(Status::BadRequest, "HTTP listeners cannot be deleted"));
-        }
         let numbers = self.listeners.borrow_mut().numbers.remove(identity);
+        self.http.close(identity);
         for number in numbers.into_iter().flatten().flatten() {
             self.shards.order_all(|| Order::RemoveListener { number }).await;
         }

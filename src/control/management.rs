@@ -85,7 +85,7 @@ impl Management {
         tokio_uring::spawn(answer(self.clone(), request));
     }
 
-    async fn respond(&self, requester: Requester, request: &management::Request) -> Response {
+    async fn respond(self: &Rc<Self>, requester: Requester, request: &management::Request) -> Response {
         let step = self.agent.borrow_mut().begin(request);
         match step {
             Step::Answer(response) => response,
@@ -120,7 +120,7 @@ impl Management {
         }))
     }
 
-    async fn query(&self, requester: Requester, query: Query) -> Response {
+    async fn query(self: &Rc<Self>, requester: Requester, query: Query) -> Response {
         let tables = query.tables(&self.agent.borrow());
         let snapshot = match self.kept_for(requester, &query, &tables) {
             Some(snapshot) => snapshot,
@@ -155,10 +155,12 @@ impl Management {
         Some(known.snapshot.clone())
     }
 
-    fn keep(&self, requester: Requester, tables: Vec<Table>, snapshot: &Snapshot) {
+    fn keep(self: &Rc<Self>, requester: Requester, tables: Vec<Table>, snapshot: &Snapshot) {
         let mut kept = self.kept.borrow_mut();
         let used = Instant::now();
-        kept.retain(|_, known| used - known.used <= KEPT);
+        if kept.is_empty() {
+            tokio_uring::spawn(forget(self.clone()));
+        }
         if kept.len() >= KEPT_MAX {
             let oldest = kept.iter().min_by_key(|(_, known)| known.used).map(|(requester, _)| *requester);
             oldest.and_then(|oldest| kept.remove(&oldest));
@@ -193,12 +195,25 @@ impl Management {
         }
         snapshot.router.uptime_seconds = self.started.elapsed().as_secs() as u32;
         snapshot.router.memory_bytes = super::http::memory_bytes(0);
+        snapshot.router.resident_bytes = super::http::memory_bytes(1);
         snapshot.log_counts = self.reporter.borrow_mut().log().all_counts();
         snapshot
     }
 
     fn log(&self, level: Level, text: std::fmt::Arguments<'_>) {
         self.reporter.borrow_mut().log().write(Module::Agent, level, text);
+    }
+}
+
+/// Lets go of rows whose requester asks for no more of them, until there are none.
+async fn forget(management: Rc<Management>) {
+    loop {
+        tokio::time::sleep(KEPT).await;
+        let mut kept = management.kept.borrow_mut();
+        kept.retain(|_, known| known.used.elapsed() <= KEPT);
+        if kept.is_empty() {
+            return;
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::query::{Figures, Query, RowRead};
 use super::schema::{EntityType, Schema, Source, DUMMY, MANAGEMENT, NODE};
 use super::store::{self, Entity, Store};
 use crate::config::{Config, FlowConfig};
+use crate::limits;
 use crate::wire::value::Value;
 use std::collections::BTreeMap;
 
@@ -341,6 +342,11 @@ impl Agent {
         let attributes = change::accept(entity_type, body, |attribute| attribute.can_create, "set", "CREATE")?;
         if name.as_ref().is_some_and(|name| self.store.by_name(Some(kind), name).is_some()) {
             return Err(refuse(Status::BadRequest, "Name conflicts with an existing entity"));
+        }
+        let most = if entity_type.short == "listener" { limits::LISTENERS_MAX } else { limits::ENTITIES_MAX };
+        if self.store.count(kind) >= most {
+            let text = format!("There are {most} entities of '{}', and no more are kept", entity_type.long);
+            return Err(refuse(Status::BadRequest, text));
         }
         change::check_roles(entity_type, &attributes, &self.mode)?;
         let made = change::make(entity_type, name.as_deref(), body, &attributes, &self.flow)?;

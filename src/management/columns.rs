@@ -86,6 +86,7 @@ pub const ROUTER: &[Column<Figures>] = &[
     figure("linksBlocked", |f, out| out.ulong(f.links_blocked), "Links without credit for more than 10 s"),
     figure("uptimeSeconds", |f, out| out.uint(f.uptime_seconds), "Seconds since the start"),
     figure("memoryUsage", |f, out| out.or_null(f.memory_bytes, Out::ulong), "Virtual memory of the process, in bytes"),
+    figure("residentMemory", |f, out| out.or_null(f.resident_bytes, Out::ulong), "Memory of the process that is in RAM, in bytes"),
     column("workerThreads", Integer, |f, out| out.int(f.worker_threads as i32), "Threads that carry messages, of its configuration"),
 ];
 

@@ -24,6 +24,7 @@ pub struct Figures {
     pub links_blocked: u64,
     pub uptime_seconds: u32,
     pub memory_bytes: Option<u64>,
+    pub resident_bytes: Option<u64>,
     pub worker_threads: u32,
 }
 

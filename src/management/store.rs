@@ -74,6 +74,8 @@ pub struct Store {
     entities: BTreeMap<u64, Entity>,
     /// Numbers by type and name.
     names: HashMap<(usize, String), u64>,
+    /// How many there are of a type.
+    counts: HashMap<usize, usize>,
     next_number: u64,
     /// Of those whose identity is a count of their type.
     next_of: HashMap<usize, u64>,
@@ -132,11 +134,18 @@ impl Store {
         if let Some(name) = &entity.name {
             self.names.insert((entity.kind, name.clone()), entity.number);
         }
+        *self.counts.entry(entity.kind).or_default() += 1;
         self.entities.insert(entity.number, entity);
+    }
+
+    /// How many there are of a type.
+    pub fn count(&self, kind: usize) -> usize {
+        self.counts.get(&kind).copied().unwrap_or_default()
     }
 
     pub fn remove(&mut self, number: u64) -> Option<Entity> {
         let entity = self.entities.remove(&number)?;
+        self.counts.entry(entity.kind).and_modify(|count| *count -= 1);
         if let Some(name) = &entity.name {
             self.names.remove(&(entity.kind, name.clone()));
         }

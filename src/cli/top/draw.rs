@@ -78,8 +78,10 @@ fn router_line(app: &App, clock: &str, width: u16) -> Line<'static> {
         let up = get(&app.router, "uptimeSeconds").as_u64().unwrap_or_default();
         left.push(Span::styled(format!("  {}", fit(&known("id"), 24)), STRONG));
         left.push(Span::raw(format!("  up {}", seconds(up))));
-        if !get(&app.router, "memoryUsage").is_null() {
-            left.push(Span::raw(format!("  {}", bytes(get(&app.router, "memoryUsage")))));
+        // What is in RAM; of a router that doesn't say, all that is mapped.
+        let memory = ["residentMemory", "memoryUsage"].map(|name| get(&app.router, name));
+        if let Some(memory) = memory.into_iter().find(|memory| !memory.is_null()) {
+            left.push(Span::raw(format!("  {}", bytes(memory))));
         }
         left.push(Span::raw(format!("  {} {}", known("mode"), known("version"))));
     }

@@ -13,6 +13,7 @@ const ROUTER: &[&str] = &[
     "version",
     "uptimeSeconds",
     "memoryUsage",
+    "residentMemory",
     "addrCount",
     "connectionCount",
     "linkCount",

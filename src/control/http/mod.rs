@@ -27,7 +27,7 @@ use metrics::Figures;
 pub(super) use process::memory_bytes;
 use process::Process;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -67,6 +67,8 @@ pub struct Bound {
 
 /// What a listener serves.
 pub struct Site {
+    /// Its listener's, in management.
+    identity: String,
     healthz: bool,
     metrics: bool,
     files: Option<Files>,
@@ -75,7 +77,7 @@ pub struct Site {
 impl Site {
     pub fn new(listener: &ListenerConfig) -> Site {
         let files = listener.http_root_dir.as_ref().map(ServeDir::new);
-        Site { healthz: listener.healthz, metrics: listener.metrics, files }
+        Site { identity: listener.identity(), healthz: listener.healthz, metrics: listener.metrics, files }
     }
 }
 
@@ -83,6 +85,8 @@ impl Site {
 pub struct Http {
     shards: Rc<Shards>,
     started: Instant,
+    /// Those that accept, by their listener's identity.
+    open: RefCell<HashMap<String, Vec<AbortHandle>>>,
     /// The oldest first.
     connections: RefCell<VecDeque<(u64, AbortHandle)>>,
     next: Cell<u64>,
@@ -97,6 +101,7 @@ impl Http {
         Rc::new(Http {
             shards,
             started,
+            open: RefCell::default(),
             connections: RefCell::default(),
             next: Cell::new(0),
             healthy_at: Cell::new(None),
@@ -108,8 +113,16 @@ impl Http {
     pub fn listen(self: &Rc<Http>, bound: Bound) -> io::Result<()> {
         bound.socket.set_nonblocking(true)?;
         let socket = TcpListener::from_std(bound.socket)?;
-        tokio_uring::spawn(self.clone().accept(bound.site, socket));
+        let identity = bound.site.identity.clone();
+        let accepting = tokio_uring::spawn(self.clone().accept(bound.site, socket));
+        self.open.borrow_mut().entry(identity).or_default().push(accepting.abort_handle());
         Ok(())
+    }
+
+    /// Nobody is accepted any more on a listener's sockets; its connections live on for what is left of their time.
+    pub fn close(&self, identity: &str) {
+        let open = self.open.borrow_mut().remove(identity);
+        open.into_iter().flatten().for_each(|accepting| accepting.abort());
     }
 
     async fn accept(self: Rc<Http>, site: Rc<Site>, socket: TcpListener) {

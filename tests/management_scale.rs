@@ -1,0 +1,103 @@
+//! Management at scale: ten thousand addresses are made and read soon, and reading everything each second costs the shards little.
+//!
+//! Bounds are of the router's own CPU time, which a busy machine leaves alone; `RINGWAY_MEASURE=1` holds the time by the clock
+//! to its bound as well.
+
+mod support;
+
+use serde_json::{json, Value};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::raw::Raw;
+use support::router::Router;
+
+const ADDRESSES: usize = 10_000;
+const CREATION: Duration = Duration::from_secs(10);
+
+fn manage(router: &Router, line: &[&str], input: &str) -> Value {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ringway"))
+        .args([&["manage", "-b", &router.address()], line].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the tool starts");
+    child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// CPU time of the router's threads with a name that begins so.
+fn cpu_time(router: &Router, name: &str) -> Vec<Duration> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", router.pid())).expect("the router runs");
+    let mut times: Vec<(String, Duration)> = tasks
+        .filter_map(|task| {
+            let task = task.ok()?.path();
+            let thread = std::fs::read_to_string(task.join("comm")).ok()?;
+            let spent = std::fs::read_to_string(task.join("schedstat")).ok()?;
+            let nanoseconds = spent.split_whitespace().next()?.parse().ok()?;
+            thread.starts_with(name).then(|| (thread, Duration::from_nanos(nanoseconds)))
+        })
+        .collect();
+    times.sort();
+    times.into_iter().map(|(_, time)| time).collect()
+}
+
+#[test]
+fn ten_thousand_addresses_are_made_and_read_in_pages() {
+    let router = Router::start_shards(2, "");
+    let one = |number| json!({"type": "address", "name": format!("a{number}"), "prefix": format!("queue/{number}")});
+    let list = Value::Array((0..ADDRESSES).map(one).collect()).to_string();
+    let (begun, before) = (Instant::now(), router.cpu_time());
+    let made = manage(&router, &["create", "--stdin"], &list);
+    let (took, spent) = (begun.elapsed(), router.cpu_time() - before);
+    assert_eq!(made.as_array().map(Vec::len), Some(ADDRESSES));
+    // The tool asks for 500 at a time.
+    let (begun, before) = (Instant::now(), router.cpu_time());
+    let read = manage(&router, &["query", "--type=address", "name", "prefix"], "");
+    let (reading, read_spent) = (begun.elapsed(), router.cpu_time() - before);
+    let names: std::collections::BTreeSet<&str> =
+        read.as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
+    assert_eq!(names.len(), ADDRESSES);
+    println!("{ADDRESSES} addresses: made in {took:?}, {spent:?} of CPU; read in {reading:?}, {read_spent:?} of CPU");
+    assert!(spent + read_spent < CREATION, "{spent:?} and {read_spent:?} of CPU");
+    if std::env::var_os("RINGWAY_MEASURE").is_some() {
+        assert!(took < CREATION, "{took:?}");
+    }
+}
+
+/// 2000 addresses and 200 connections, all of it asked for once a second.
+#[test]
+fn reading_everything_each_second_takes_little_of_a_shard() {
+    const SECONDS: u32 = 10;
+    let router = Router::start_shards(2, "");
+    let _consumers: Vec<Raw> = (0..200)
+        .map(|number| {
+            let mut raw = Raw::session(&router, &format!("consumer-{number}"));
+            (0..10).for_each(|handle| drop(raw.attach_consumer(handle, &format!("queue/{number}/{handle}"), 10)));
+            raw
+        })
+        .collect();
+    let rest = Duration::from_secs(1);
+    std::thread::sleep(rest);
+    let (shards, control, begun) = (cpu_time(&router, "shard-"), router.cpu_time(), Instant::now());
+    let (mut next, mut rounds) = (Instant::now(), 0);
+    while begun.elapsed() < rest * SECONDS {
+        let count =
+            |entity: &str| manage(&router, &["query", &format!("--type={entity}")], "").as_array().unwrap().len();
+        assert!(count("router.address") >= 2000 && count("router.link") >= 2000 && count("connection") >= 200);
+        assert_eq!(count("router"), 1);
+        rounds += 1;
+        next += rest;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    let took = begun.elapsed();
+    let spent: Vec<Duration> =
+        cpu_time(&router, "shard-").iter().zip(&shards).map(|(now, then)| *now - *then).collect();
+    let control = (router.cpu_time() - control).saturating_sub(spent.iter().sum());
+    let share = |spent: Duration| 100.0 * spent.as_secs_f64() / f64::from(rounds);
+    let shares: Vec<f64> = spent.iter().map(|spent| share(*spent)).collect();
+    println!("{rounds} times in {took:?}: {shares:.2?} % of a shard a second, control {:.1} %", share(control));
+    assert!(shares.iter().all(|share| *share <= 3.0), "{shares:?}");
+}
