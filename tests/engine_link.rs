@@ -4,7 +4,7 @@ mod support;
 
 use ringway::engine::{Direction, Event, LinkAnswer, ReceiverSettleMode, SenderSettleMode, Sent, Settings, Terminus};
 use ringway::outcome::Fault;
-use ringway::payload::Payload;
+use ringway::payload::{Payload, Range};
 use ringway::wire::performative::{self as wire, Attach, Detach, Flow, Performative, Role, Transfer};
 use ringway::wire::terminus::{AnyTarget, Coordinator, Source, Target};
 use support::client::{first, source, target};
@@ -518,6 +518,36 @@ fn credit_is_told_once_a_turn() {
     assert_eq!(frames.len(), 1);
     let Performative::Flow(flow) = frames[0].performative() else { panic!() };
     assert_eq!((flow.link_credit, flow.handle, flow.drain), (Some(50), Some(0), false));
+}
+
+/// Credit that comes back message by message makes no output of its own while the sender knows of most of it.
+#[test]
+fn credit_that_does_not_press_goes_with_other_output() {
+    let (mut pair, link) = Pair::with_sender(Settings::default(), 8);
+    assert!(pair.engine.poll_transmit().is_none(), "all is told");
+    let mut received = Vec::new();
+    for id in 0..3 {
+        pair.client.send(0, 0, id, b"x");
+        let bytes = pair.client.take_output();
+        pair.engine.handle_input(Range::copied(&bytes), pair.now);
+        pair.drain_events();
+        received.extend(pair.events().into_iter().filter_map(|event| match event {
+            Event::Transfer(transfer) => Some(transfer.wire),
+            _ => None,
+        }));
+        pair.engine.grant(link, 1, false);
+        let output = pair.engine.poll_transmit();
+        // Two of eight are a quarter; a third one presses.
+        assert_eq!(output.is_some(), id == 2, "{id}");
+    }
+    pair.engine.grant(link, 1, false);
+    pair.accept_incoming(received[0]);
+    let output = pair.engine.poll_transmit().expect("an outcome").to_vec();
+    assert!(output.windows(3).any(|bytes| bytes == [0, 0x53, 0x13]), "the flow goes with it");
+    pair.engine.grant(link, 1, false);
+    assert!(pair.engine.poll_transmit().is_none());
+    pair.engine.grant(link, 0, true);
+    assert!(pair.engine.poll_transmit().is_some(), "a drain presses");
 }
 
 #[test]

@@ -431,7 +431,7 @@ impl Engine {
 
     /// All output at hand. Events may follow (room for what waited): see `has_work`.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        if !(self.dirty.is_empty() && self.flows.is_empty()) {
+        if !(self.dirty.is_empty() && self.flows.is_empty()) && self.is_noted_pressing() {
             self.write_noted();
         }
         if self.output.is_empty() {

@@ -12,6 +12,8 @@ use crate::wire::performative as wire;
 
 /// Credit beyond this has no order as a serial number.
 const CREDIT_MAX: u32 = i32::MAX as u32;
+/// Links whose flows wait for other output at most.
+const FLOWS_HELD_MAX: usize = 16;
 
 /// From the peer.
 impl Engine {
@@ -48,6 +50,7 @@ impl Engine {
     fn on_link_flow(&mut self, link: LinkHandle, flow: &wire::Flow<'_>) -> Option<Event> {
         let initial = self.settings.initial_serial;
         let state = self.links.get_mut(link)?;
+        state.flow_pressing |= flow.echo;
         if flow.echo && !std::mem::replace(&mut state.flow_due, true) && state.state == LinkState::Attached {
             self.flows.push(link);
         }
@@ -104,6 +107,8 @@ impl Engine {
             return;
         }
         state.credit = state.credit.saturating_add(add).min(CREDIT_MAX);
+        state.credit_untold = state.credit_untold.saturating_add(add);
+        state.flow_pressing |= drain || state.drain || add == 0;
         state.drain = drain;
         let attached = state.state == LinkState::Attached;
         if !std::mem::replace(&mut state.flow_due, true) && attached {
@@ -147,6 +152,15 @@ impl Engine {
 }
 
 impl Engine {
+    /// Whether what was noted is worth output of its own.
+    #[inline]
+    pub(super) fn is_noted_pressing(&self) -> bool {
+        let is_pressing = |link: &LinkHandle| self.links.get(*link).is_some_and(|link| link.is_flow_pressing());
+        !(self.output.is_empty() && self.dirty.is_empty())
+            || self.flows.len() > FLOWS_HELD_MAX
+            || self.flows.iter().any(is_pressing)
+    }
+
     /// Writes all that was noted: dispositions first, then links' flows, then sessions' where no link's said it.
     pub(super) fn write_noted(&mut self) {
         for index in 0..self.dirty.len() {
@@ -201,6 +215,8 @@ impl Engine {
         self.widen_window(channel);
         let Some(state) = self.links.get_mut(link) else { return };
         state.flow_due = false;
+        state.flow_pressing = false;
+        state.credit_untold = 0;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
         let mut flow = Self::session_flow(session);
         flow.handle = Some(state.local_handle);

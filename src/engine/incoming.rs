@@ -79,6 +79,7 @@ fn on_transfer_begin(
     let event = on_transfer_first(session, state, link, transfer, payload, rare.held)?;
     if transfer.aborted {
         // Nobody heard of it; its credit is given again.
+        state.credit_untold = state.credit_untold.saturating_add(1);
         if !std::mem::replace(&mut state.flow_due, true) {
             rare.flows.push(link);
         }

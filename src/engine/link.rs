@@ -16,6 +16,9 @@ use crate::wire::performative::{self as wire, Performative, Role};
 use crate::wire::terminus::{AnyTarget, Source};
 use std::sync::Arc;
 
+/// A flow is pressing when the sender knows nothing of more than this part of its credit.
+const UNTOLD_PART: u32 = 4;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LinkState {
     /// The driver has still to accept or refuse it.
@@ -39,6 +42,8 @@ pub(super) struct Link<S = Box<Sending>> {
     pub name: Arc<str>,
     /// A flow of this link is to be written.
     pub flow_due: bool,
+    /// That flow can't wait until something else is written.
+    pub flow_pressing: bool,
     /// Of the receiver's last flow (outgoing), or asked of the sender and not answered (incoming).
     pub drain: bool,
     /// Deliveries of it in its session's unsettled map.
@@ -47,6 +52,8 @@ pub(super) struct Link<S = Box<Sending>> {
     pub delivery_count: u32,
     /// Incoming: credit that the sender has left. Outgoing: see `limit`.
     pub credit: u32,
+    /// Incoming: the part of it that no flow has told.
+    pub credit_untold: u32,
     /// Outgoing: the delivery-count up to which the receiver gave credit.
     pub limit: u32,
     /// Outgoing: the receiver sent a flow, so `limit` means something.
@@ -94,10 +101,12 @@ impl Link {
             remote_handle: 0,
             name,
             flow_due: false,
+            flow_pressing: false,
             drain: false,
             unsettled: 0,
             delivery_count: settings.initial_serial,
             credit: 0,
+            credit_untold: 0,
             limit: settings.initial_serial,
             flow_seen: false,
             max_message_size: settings.max_message_size,
@@ -111,6 +120,13 @@ impl Link {
     #[inline]
     pub(super) fn credit_left(&self) -> u32 {
         serial::ahead(self.delivery_count, self.limit)
+    }
+
+    /// Whether a flow has to go now. Credit that comes back piecemeal waits for other output, which its outcomes are as a
+    /// rule, while the sender knows of most of what it has.
+    #[inline]
+    pub(super) fn is_flow_pressing(&self) -> bool {
+        self.flow_pressing || self.credit_untold > self.credit / UNTOLD_PART
     }
 
     /// Whether more frames of this delivery are to come.

@@ -54,8 +54,11 @@ pub struct Suspended {
 impl<S> Link<S> {
     /// The same, sending nothing.
     fn idle<T>(self) -> Link<T> {
-        let Link { state, direction, token, channel, local_handle, remote_handle, name, flow_due, drain, .. } = self;
-        let Link { unsettled, delivery_count, credit, limit, flow_seen, max_message_size, partial, asked, .. } = self;
+        let Link {
+            state, direction, token, channel, local_handle, remote_handle, name, flow_due, flow_pressing, ..
+        } = self;
+        let Link { drain, unsettled, delivery_count, credit, credit_untold, limit, flow_seen, .. } = self;
+        let Link { max_message_size, partial, asked, .. } = self;
         Link {
             state,
             direction,
@@ -65,10 +68,12 @@ impl<S> Link<S> {
             remote_handle,
             name,
             flow_due,
+            flow_pressing,
             drain,
             unsettled,
             delivery_count,
             credit,
+            credit_untold,
             limit,
             flow_seen,
             max_message_size,
