@@ -71,7 +71,7 @@ const EVENTS_AT_ONCE: u64 = 16 * 1024;
 /// What an event of a link's or connection's life counts as.
 const RARE_EVENT_COST: u64 = 16;
 
-/// Reads of fewer bytes are packed: what stays of the others keeps at most eight times its size in chunks.
+/// Reads of fewer bytes are packed: what stays of them keeps little more than itself.
 const PACKED_BYTES_MAX: usize = limits::CHUNK_BYTES / 8;
 /// Free chunks kept for packing.
 const PACKING_CHUNKS_KEPT: usize = 32;

@@ -233,8 +233,9 @@ fn work(
     // SAFETY: no pointers.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let pool = Pool::new(CHUNK_BYTES, CHUNKS_KEPT_MAX);
-    let worker = Worker::new(number, plan.clone(), shared.clone(), pool.clone());
-    let mut turn = Turn::new(worker, pool, place, STOP_DEADLINE, plan.busy_poll).map_err(|error| error.to_string())?;
+    let worker = Worker::new(number, plan.clone(), shared.clone(), pool);
+    let mut turn =
+        Turn::new(worker, Arc::default(), place, STOP_DEADLINE, plan.busy_poll).map_err(|error| error.to_string())?;
     // Receivers first: what is sent to nobody is refused by some peers.
     for (part, count) in [(Part::Receiver, plan.receivers), (Part::Sender, plan.senders)] {
         for index in (0..count).filter(|index| index % plan.threads == number) {

@@ -21,7 +21,7 @@ use crate::time::Time;
 
 /// A range that has to wait is copied out of its receive chunk when it is shorter than this, so that a few bytes
 /// don't keep a whole chunk.
-const PACKED_BYTES_MAX: usize = limits::CHUNK_BYTES / 4;
+const PACKED_BYTES_MAX: usize = limits::RECEIVE_CHUNK_BYTES / 16;
 
 /// Later frames of a delivery that bring fewer bytes are packed wherever they go.
 const TINY_BYTES_MAX: usize = 256;
@@ -331,7 +331,7 @@ impl Router {
     #[inline]
     fn packed_below(&self, usual: usize) -> usize {
         if self.settings.memory.is_tight() {
-            limits::CHUNK_BYTES
+            limits::RECEIVE_CHUNK_BYTES
         } else {
             usual
         }

@@ -4,7 +4,9 @@
 //! none, and memory follows what is in use at the same time.
 //!
 //! A chunk takes what several receives bring, one behind another (IOU_PBUF_RING_INC, Linux 6.12), until it is full: a message that
-//! comes in small pieces and has to wait would otherwise keep a chunk a piece alive.
+//! comes in small pieces and has to wait would otherwise keep a chunk a piece alive. So a chunk may be large, and a receive brings
+//! what a flood left in the socket: larger turns, larger sends, fewer wake-ups of the receiving process. (An older
+//! kernel fills one receive's chunk and no more: there they are smaller.)
 //!
 //! Owns: the ring of offered chunks, their buffer ids, how far each is filled.
 //! Driven by: the shard: [`ReceiveBuffers::take`] on each completion that names a buffer, [`ReceiveBuffers::refill`]
@@ -16,17 +18,23 @@
 //! - How many are on offer follows demand between two bounds: few stay warm in the cache, many bridge a burst.
 
 use super::ring::{Ring, RingError};
+use crate::limits;
+use crate::memory::Memory;
 use crate::payload::{Chunk, Pool, Range};
 use io_uring::types::BufRingEntry;
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::Arc;
 
 /// The buffer group of receives.
 pub const BUFFER_GROUP: u16 = 0;
-/// Chunks on offer at least, and at most (a power of two: it is the ring's size).
-const OFFERED_MIN: u16 = 8;
-const OFFERED_MAX: u16 = 256;
+/// Chunks on offer at least.
+const OFFERED_MIN: u16 = 4;
+/// Entries of the ring: a power of two.
+const ENTRIES: u16 = 256;
+/// Bytes on offer at most, and as many of free chunks that are kept.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Turns without exhaustion after which fewer are offered.
 const CALM_TURNS: u32 = 4096;
 /// IOU_PBUF_RING_INC: the kernel fills a buffer in several goes.
@@ -34,7 +42,7 @@ const INCREMENTAL: u16 = 2;
 
 pub struct ReceiveBuffers {
     pool: Pool,
-    /// The ring that the kernel reads: OFFERED_MAX entries, page aligned.
+    /// The ring that the kernel reads: ENTRIES of them, page aligned.
     entries: NonNull<BufRingEntry>,
     tail: u16,
     /// The chunk on offer under each buffer id.
@@ -47,34 +55,38 @@ pub struct ReceiveBuffers {
 }
 
 fn layout() -> Layout {
-    Layout::from_size_align(OFFERED_MAX as usize * std::mem::size_of::<BufRingEntry>(), 4096).expect("a fixed size")
+    Layout::from_size_align(ENTRIES as usize * std::mem::size_of::<BufRingEntry>(), 4096).expect("a fixed size")
 }
 
 impl ReceiveBuffers {
     /// Registers the group with the ring and offers the first chunks.
-    pub fn new(ring: &Ring, pool: Pool) -> Result<ReceiveBuffers, RingError> {
+    pub fn new(ring: &Ring, memory: Arc<Memory>) -> Result<ReceiveBuffers, RingError> {
         // SAFETY: the layout isn't of size zero.
-        let memory = unsafe { alloc_zeroed(layout()) }.cast::<BufRingEntry>();
-        let Some(entries) = NonNull::new(memory) else { handle_alloc_error(layout()) };
+        let entries = unsafe { alloc_zeroed(layout()) }.cast::<BufRingEntry>();
+        let Some(entries) = NonNull::new(entries) else { handle_alloc_error(layout()) };
+        // SAFETY: the memory is aligned, of the right size, and freed only after `unregister` or the ring's end.
+        let register = |flags| unsafe {
+            ring.inner().submitter().register_buf_ring_with_flags(entries.as_ptr() as u64, ENTRIES, BUFFER_GROUP, flags)
+        };
+        // An older kernel doesn't know the flag.
+        let incremental = register(INCREMENTAL).is_ok();
+        if !incremental {
+            register(0).map_err(|error| match error.raw_os_error() {
+                Some(libc::EINVAL) => RingError::TooOld,
+                _ => RingError::Other("the receive buffers can't be registered", error),
+            })?;
+        }
+        let chunk_bytes = if incremental { limits::RECEIVE_CHUNK_BYTES } else { limits::CHUNK_BYTES };
         let mut buffers = ReceiveBuffers {
-            pool,
+            pool: Pool::counted(chunk_bytes, BYTES_MAX / chunk_bytes, memory),
             entries,
             tail: 0,
-            offered: (0..OFFERED_MAX).map(|_| None).collect(),
-            filled: vec![0; OFFERED_MAX as usize],
-            free_ids: (0..OFFERED_MAX).rev().collect(),
+            offered: (0..ENTRIES).map(|_| None).collect(),
+            filled: vec![0; ENTRIES as usize],
+            free_ids: (0..ENTRIES).rev().collect(),
             target: OFFERED_MIN,
             calm_turns: 0,
         };
-        // SAFETY: the memory is aligned, of the right size, and freed only after `unregister` or the ring's end.
-        let register = |flags| unsafe {
-            ring.inner().submitter().register_buf_ring_with_flags(memory as u64, OFFERED_MAX, BUFFER_GROUP, flags)
-        };
-        // An older kernel doesn't know the flag; there a receive takes a whole chunk.
-        register(INCREMENTAL).or_else(|_| register(0)).map_err(|error| match error.raw_os_error() {
-            Some(libc::EINVAL) => RingError::TooOld,
-            _ => RingError::Other("the receive buffers can't be registered", error),
-        })?;
         buffers.refill();
         Ok(buffers)
     }
@@ -98,8 +110,8 @@ impl ReceiveBuffers {
     /// A receive found nothing on offer: offer more from now on.
     pub fn exhausted(&mut self) {
         // On offer is in use: of a small memory limit only a part.
-        let most = self.pool.memory().limit() / 16 / self.pool.chunk_bytes();
-        self.target = (self.target * 2).min(most.clamp(OFFERED_MIN.into(), OFFERED_MAX.into()) as u16);
+        let most = BYTES_MAX.min(self.pool.memory().limit() / 16) / self.pool.chunk_bytes();
+        self.target = (self.target * 2).min(most.clamp(OFFERED_MIN.into(), ENTRIES.into()) as u16);
         self.calm_turns = 0;
     }
 
@@ -112,12 +124,12 @@ impl ReceiveBuffers {
             self.calm_turns = 0;
         }
         let before = self.tail;
-        while (OFFERED_MAX as usize - self.free_ids.len()) < self.target as usize {
+        while (ENTRIES as usize - self.free_ids.len()) < self.target as usize {
             let Some(buffer) = self.free_ids.pop() else { break };
             let chunk = self.pool.take();
             debug_assert!(chunk.is_unique());
             // SAFETY: inside the ring; the kernel reads an entry only below the tail, which is moved afterwards.
-            let entry = unsafe { &mut *self.entries.as_ptr().add((self.tail & (OFFERED_MAX - 1)) as usize) };
+            let entry = unsafe { &mut *self.entries.as_ptr().add((self.tail & (ENTRIES - 1)) as usize) };
             entry.set_addr(chunk.data() as u64);
             entry.set_len(chunk.capacity() as u32);
             entry.set_bid(buffer);

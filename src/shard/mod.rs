@@ -24,6 +24,7 @@
 pub mod mailbox;
 
 mod accept;
+mod alarm;
 mod application;
 mod buffers;
 mod ring;
@@ -43,9 +44,7 @@ pub use turn::{Place, Turn};
 use crate::dispatch::Dispatch;
 use crate::engine;
 use crate::ids::ShardId;
-use crate::limits;
 use crate::mesh::Lanes;
-use crate::payload::Pool;
 use crate::routing::RouterSettings;
 use crate::time::Time;
 use std::fmt;
@@ -56,9 +55,6 @@ use std::sync::mpsc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// Free chunks that a shard keeps: 16 MiB.
-const CHUNKS_KEPT_MAX: usize = 256;
 
 /// A bound, listening socket and how its connections are served. Control binds it (SO_REUSEADDR).
 #[derive(Clone)]
@@ -212,9 +208,8 @@ fn run(
     dispatch.set_moves(settings.moves);
     dispatch.serve_management(Time::ZERO);
     let serve = serve::Serve::new(dispatch, place.mailbox.clone());
-    let pool = Pool::counted(limits::CHUNK_BYTES, CHUNKS_KEPT_MAX, memory);
     let mut turn =
-        turn::Turn::new(serve, pool, place, settings.stop_deadline, settings.busy_poll).map_err(ShardError::Ring)?;
+        turn::Turn::new(serve, memory, place, settings.stop_deadline, settings.busy_poll).map_err(ShardError::Ring)?;
     let result = match turn.doorbell() {
         Ok(doorbell) => {
             let _ = give_doorbell.send(doorbell);

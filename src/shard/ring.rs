@@ -78,6 +78,8 @@ pub enum Operation {
     Cancel,
     /// Another shard has put something into its lane: a message from its ring, not an operation of this one.
     Doorbell,
+    /// A moment that somebody waits for has come (`alarm.rs`).
+    Alarm,
     /// Ringing that shard's doorbell. It completes only where it failed.
     Ring(ShardId),
 }
@@ -89,6 +91,7 @@ const KIND_WAKE: u64 = 4;
 const KIND_CANCEL: u64 = 5;
 const KIND_DOORBELL: u64 = 6;
 const KIND_RING: u64 = 7;
+const KIND_ALARM: u64 = 8;
 /// Above any number of descriptors that a process can have in earnest; the shard takes no connection beyond.
 pub const INDEX_MAX: u32 = (1 << 28) - 1;
 
@@ -105,6 +108,7 @@ impl Operation {
             Operation::Wake => KIND_WAKE << 60,
             Operation::Cancel => KIND_CANCEL << 60,
             Operation::Doorbell => KIND_DOORBELL << 60,
+            Operation::Alarm => KIND_ALARM << 60,
             Operation::Ring(shard) => KIND_RING << 60 | u64::from(shard.0) << 32,
         }
     }
@@ -121,6 +125,7 @@ impl Operation {
             KIND_WAKE => Some(Operation::Wake),
             KIND_CANCEL => Some(Operation::Cancel),
             KIND_DOORBELL => Some(Operation::Doorbell),
+            KIND_ALARM => Some(Operation::Alarm),
             KIND_RING => Some(Operation::Ring(ShardId(index as u16))),
             _ => None,
         }
@@ -313,6 +318,7 @@ mod tests {
             Operation::Wake,
             Operation::Cancel,
             Operation::Doorbell,
+            Operation::Alarm,
             Operation::Ring(ShardId(u16::MAX)),
         ] {
             assert_eq!(Operation::from_user_data(operation.user_data()), Some(operation));

@@ -1,6 +1,7 @@
 //! The loop: what completed, what follows from it, what is sent, what is slept on.
 
 use super::accept::{self, Accepted, Accepting};
+use super::alarm::Alarm;
 use super::application::Application;
 use super::buffers::ReceiveBuffers;
 use super::mailbox::{Mailbox, Order, Report};
@@ -10,8 +11,8 @@ use super::timers::{Timer, Timers};
 use super::{Listener, ShardError};
 use crate::arena::Arena;
 use crate::ids::{ConnectionId, ShardId};
+use crate::memory::Memory;
 use crate::mesh::{Lanes, Post};
-use crate::payload::Pool;
 use crate::telemetry::Counters;
 use crate::time::Time;
 use io_uring::{cqueue, opcode, types};
@@ -70,6 +71,7 @@ pub struct Turn<A: Application> {
     streams: Arena<ConnectionId, Stream>,
     listeners: Slab<Accepting>,
     timers: Timers,
+    alarm: Alarm,
     /// Connections to flush in this turn, each listed once.
     flushing: Vec<ConnectionId>,
     /// Connections whose receive is to be armed at the turn's end.
@@ -95,18 +97,18 @@ pub struct Turn<A: Application> {
 }
 
 impl<A: Application> Turn<A> {
-    /// To be called on the shard's thread. `pool`: where received bytes land.
+    /// To be called on the shard's thread. `memory`: what received bytes count in.
     /// `busy_poll`: how long to poll before each sleep.
     pub fn new(
         application: A,
-        pool: Pool,
+        memory: Arc<Memory>,
         place: Place<A>,
         stop_deadline: Duration,
         busy_poll: Duration,
     ) -> Result<Turn<A>, RingError> {
         let Place { shard, lanes, mailbox, origin } = place;
         let ring = Ring::new(!busy_poll.is_zero())?;
-        let buffers = ReceiveBuffers::new(&ring, pool)?;
+        let buffers = ReceiveBuffers::new(&ring, memory)?;
         let mut turn = Turn {
             application,
             shard,
@@ -117,6 +119,7 @@ impl<A: Application> Turn<A> {
             streams: Arena::new(),
             listeners: Slab::new(),
             timers: Timers::new(),
+            alarm: Alarm::new(),
             flushing: Vec::with_capacity(1024),
             receiving: Vec::with_capacity(1024),
             touched: Vec::with_capacity(1024),
@@ -176,13 +179,16 @@ impl<A: Application> Turn<A> {
     /// Submits what the turn made, and sleeps until something happens, unless a quiet send has to be known over first.
     fn sleep(&mut self) -> io::Result<()> {
         self.ring_doorbells();
-        let timeout = self.sleep_limit();
+        let end = self.sleep_end();
+        // The turn's own work took time as well; a turn is far shorter than a timer's precision matters.
+        let timeout = end.map(|at| at.since(self.now));
         if self.quiet_urgent || timeout == Some(Duration::ZERO) {
             return self.ring.submit_and_look();
         }
         if !self.busy_poll.is_zero() && self.poll_busily(timeout)? {
             return Ok(());
         }
+        let timeout = timeout.filter(|_| !end.is_some_and(|at| self.alarm.covers(at, self.now, &mut self.ring)));
         if !self.post.has_peers() || matches!(self.stop, Stop::Draining(_)) {
             return self.ring.submit_and_wait(timeout);
         }
@@ -252,6 +258,8 @@ impl<A: Application> Turn<A> {
                 return;
             }
             let mut flushing = std::mem::take(&mut self.flushing);
+            // Who got input is listed first: a sender's credit goes before its messages do, so it is busy meanwhile. (Credit that
+            // doesn't press makes no output of its own, so it holds nothing up.)
             for id in flushing.drain(..) {
                 self.flush(id);
             }
@@ -282,6 +290,7 @@ impl<A: Application> Turn<A> {
             Some(Operation::Accept(listener)) => self.complete_accept(listener, completion.result),
             Some(Operation::Wake) => self.complete_bell(),
             Some(Operation::Ring(shard)) => self.ring_again(shard, completion.result),
+            Some(Operation::Alarm) => self.alarm.rang(),
             // Lanes are looked at in each turn.
             Some(Operation::Doorbell | Operation::Cancel) | None => {}
         }
@@ -686,16 +695,14 @@ impl<A: Application> Turn<A> {
 
     // ── time ──
 
-    /// How long to sleep at most.
-    fn sleep_limit(&mut self) -> Option<Duration> {
+    /// When a sleep is to end.
+    fn sleep_end(&mut self) -> Option<Time> {
         let stop = match self.stop {
             Stop::No => None,
             Stop::Closing(at) | Stop::Draining(at) => Some(at),
         };
         let moments = [self.timers.next(), self.application.next_timeout(), stop];
-        let next = moments.into_iter().flatten().min()?;
-        // The turn's own work took time as well; a turn is far shorter than a timer's precision matters.
-        Some(next.since(self.now))
+        moments.into_iter().flatten().min()
     }
 
     fn expire(&mut self) {

@@ -3,8 +3,9 @@
 
 use crate::engine::{self, Transmit};
 use crate::ids::{ConnectionId, ShardId};
+use crate::memory::Memory;
 use crate::mesh::Lanes;
-use crate::payload::{Pool, Range};
+use crate::payload::Range;
 use crate::shard::application::Application;
 use crate::shard::turn::{Place, Turn};
 use crate::shard::{Listener, Mailbox, Order, Reports, ShardError};
@@ -61,7 +62,6 @@ pub struct Echo {
     manner: Manner,
     peers: HashMap<ConnectionId, Peer>,
     pending: Vec<ConnectionId>,
-    pool: Pool,
     shard: ShardId,
     next: ShardId,
     parcels: VecDeque<(ShardId, Parcel)>,
@@ -72,12 +72,11 @@ pub struct Echo {
 }
 
 impl Echo {
-    fn new(manner: Manner, pool: Pool, shard: ShardId, next: ShardId) -> Echo {
+    fn new(manner: Manner, shard: ShardId, next: ShardId) -> Echo {
         Echo {
             manner,
             peers: HashMap::new(),
             pending: Vec::new(),
-            pool,
             shard,
             next,
             parcels: VecDeque::new(),
@@ -244,7 +243,7 @@ pub struct Ended {
     pub counters: Counters,
     /// Connections that the application was not told the end of.
     pub connections_left: usize,
-    pub chunks_in_use: usize,
+    pub bytes_in_use: usize,
 }
 
 /// Turns on threads of their own, echoing on a port of their own.
@@ -290,17 +289,17 @@ impl Running {
             let listener = listener.clone();
             let ((meet, meeting), (give, doorbell)) = (mpsc::channel(), mpsc::channel());
             threads.push(std::thread::spawn(move || {
-                let pool = Pool::new(16 * 1024, 64);
-                let echo = Echo::new(manner, pool.clone(), place.shard, next);
-                let mut turn = Turn::new(echo, pool, place, stop_deadline, manner.busy_poll).unwrap();
+                let memory = Arc::<Memory>::default();
+                let echo = Echo::new(manner, place.shard, next);
+                let mut turn = Turn::new(echo, memory.clone(), place, stop_deadline, manner.busy_poll).unwrap();
                 give.send(turn.doorbell().unwrap()).unwrap();
                 turn.meet(meeting.recv().unwrap());
                 turn.add_listener(listener);
                 let result = turn.run();
-                let chunks_in_use = turn.application.pool.in_use();
+                let bytes_in_use = memory.used();
                 let mut counters = turn.counters;
                 turn.count(&mut counters);
-                Ended { result, counters, connections_left: turn.application.peers.len(), chunks_in_use }
+                Ended { result, counters, connections_left: turn.application.peers.len(), bytes_in_use }
             }));
             meetings.push(meet);
             doorbells.push(doorbell.recv().unwrap());
@@ -331,7 +330,7 @@ impl Running {
         let ended: Vec<Ended> = self.threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         for ended in &ended {
             assert!(ended.result.is_ok(), "{:?}", ended.result);
-            assert_eq!((ended.connections_left, ended.chunks_in_use), (0, 0));
+            assert_eq!((ended.connections_left, ended.bytes_in_use), (0, 0));
             let counters = ended.counters;
             let came = counters.connections_opened + counters.moves_in;
             assert_eq!(came, counters.connections_closed + counters.moves_out);

@@ -73,7 +73,7 @@ fn a_connection_moves_with_all_that_is_on_its_way() {
         let mut stream = running.connect();
         // Each of these moves it, at any point of what is read and sent.
         let sent: Vec<u8> =
-            (0..2_000_000usize).map(|i| if i % 50_021 == 7 { b'm' } else { (i % 97) as u8 + 128 }).collect();
+            (0..8_000_000usize).map(|i| if i % 50_021 == 7 { b'm' } else { (i % 97) as u8 + 128 }).collect();
         let (mut writer, copy) = (stream.try_clone().unwrap(), sent.clone());
         let writing = std::thread::spawn(move || {
             writer.write_all(&copy).unwrap();
