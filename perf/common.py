@@ -19,6 +19,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROUTER = os.environ.get("ROUTER", os.path.join(HERE, "..", "target", "release", "ringway"))
+FLOOR = os.path.join(os.path.dirname(ROUTER), "examples", "floor")
 ROUTER_CORES = os.environ.get("ROUTER_CORES", "0")
 LOAD_CORES = os.environ.get("LOAD_CORES", "1")
 RESULTS = os.path.join(HERE, "results")
@@ -26,27 +27,17 @@ RESULTS = os.path.join(HERE, "results")
 
 def pinned(cores, command):
     """The command, on those cores alone."""
-    priority = ["chrt", "-f", "1"] if os.environ.get("REAL_TIME") == "1" else []
+    priority = ["chrt", "-r", "1"] if os.environ.get("REAL_TIME") == "1" else []
     return [*priority, "taskset", "-c", cores, *command]
 
 
-class Router:
-    """A router of ours with one listener, for as long as the `with` lasts."""
+class Server:
+    """A program that listens on `self.port`, for as long as the `with` lasts."""
 
-    def __init__(self, arguments=(), program=ROUTER, cores=ROUTER_CORES):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.directory = tempfile.mkdtemp(prefix="ringway-perf-")
-        configuration = os.path.join(self.directory, "router.conf")
-        with open(configuration, "w") as file:
-            file.write("router {\n    mode: standalone\n    id: perf\n}\n")
-            file.write(f"listener {{\n    host: 127.0.0.1\n    port: {self.port}\n    authenticatePeer: no\n}}\n")
-            file.write("log {\n    module: DEFAULT\n    enable: warning+\n}\n")
-        if not os.path.exists(program):
-            sys.exit(f"{program} is missing: cargo build --release")
-        command = pinned(cores, [program, "-c", configuration, *arguments])
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    def __init__(self, command, cores=ROUTER_CORES):
+        if not os.path.exists(command[0]):
+            sys.exit(f"{command[0]} is missing: cargo build --release --bins --examples")
+        self.process = subprocess.Popen(pinned(cores, command), stdout=subprocess.DEVNULL)
         self.pid = self.process.pid
         self.url = f"127.0.0.1:{self.port}"
 
@@ -58,11 +49,42 @@ class Router:
             except OSError:
                 time.sleep(0.05)
         self.__exit__()
-        sys.exit("the router doesn't listen")
+        sys.exit(f"nothing listens on {self.url}")
 
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Floor(Server):
+    """The relay of perf/floor: copies frames and routes nothing."""
+
+    def __init__(self):
+        self.port = free_port()
+        super().__init__([FLOOR, f"127.0.0.1:{self.port}"])
+
+
+class Router(Server):
+    """A router of ours with one listener."""
+
+    def __init__(self, arguments=(), program=ROUTER, cores=ROUTER_CORES):
+        self.port = free_port()
+        self.directory = tempfile.mkdtemp(prefix="ringway-perf-")
+        configuration = os.path.join(self.directory, "router.conf")
+        with open(configuration, "w") as file:
+            file.write("router {\n    mode: standalone\n    id: perf\n}\n")
+            file.write(f"listener {{\n    host: 127.0.0.1\n    port: {self.port}\n    authenticatePeer: no\n}}\n")
+            file.write("log {\n    module: DEFAULT\n    enable: warning+\n}\n")
+        super().__init__([program, "-c", configuration, *arguments], cores)
+
+    def __exit__(self, *_):
+        super().__exit__()
         shutil.rmtree(self.directory)
 
 

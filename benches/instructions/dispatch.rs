@@ -200,3 +200,43 @@ fn flow(count: u64, body: usize, settled: bool) {
         frame_of(&mut input, |out| consumer_flow(received).encode(out));
     }
 }
+
+/// What the router makes of one message with a body of `body` bytes, when its consumer has room.
+pub struct Output {
+    /// Bytes that it wrote, small payloads copied in.
+    pub written: usize,
+    /// The body goes out of the memory that it came in.
+    pub in_place: bool,
+}
+
+#[allow(dead_code)]
+pub fn output_of_one(body: usize) -> Output {
+    let mut bench = Bench::new();
+    bench.attach(RECEIVER, Role::Receiver);
+    bench.attach(SENDER, Role::Sender);
+    let mut input = Vec::new();
+    frame_of(&mut input, |out| consumer_flow(0).encode(out));
+    bench.receive(RECEIVER, &input);
+    bench.turn();
+    // As many as make a read of some size: a short one is packed.
+    let messages = (16 * 1024 / body).clamp(1, 8);
+    input.clear();
+    for id in 0..messages as u32 {
+        let (delivery_id, delivery_tag) = (Some(id), Some(&b"0"[..]));
+        let transfer = Transfer { delivery_id, delivery_tag, message_format: Some(0), ..Transfer::default() };
+        transfer.encode_frame(&mut input, 0, body);
+        input.resize(input.len() + body, b'x');
+    }
+    let chunk = bench.pool.take();
+    // SAFETY: the chunk is fresh, and long enough.
+    let range = unsafe {
+        std::ptr::copy_nonoverlapping(input.as_ptr(), chunk.data(), input.len());
+        chunk.range(0, input.len())
+    };
+    let came_in = range.as_slice().as_ptr_range();
+    bench.dispatch.received(SENDER, range, Time::ZERO);
+    bench.dispatch.run(Time::ZERO, &mut bench.touched);
+    let transmit = bench.dispatch.poll_transmit(RECEIVER).expect("the consumer has room");
+    let is_inside = |slice: &[u8]| came_in.contains(&slice.as_ptr());
+    Output { written: transmit.bytes.len() / messages, in_place: transmit.slices().any(is_inside) }
+}
