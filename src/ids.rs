@@ -96,6 +96,9 @@ impl LinkId {
 }
 
 impl DeliveryId {
+    /// Stands for a delivery that nobody keeps: one that was settled from the begin and is over.
+    pub const NONE: DeliveryId = DeliveryId { index: ELSEWHERE - 1, generation: u32::MAX };
+
     #[inline]
     pub fn is_elsewhere(self) -> bool {
         self.index & ELSEWHERE != 0

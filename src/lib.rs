@@ -12,6 +12,7 @@ pub mod log;
 pub mod memory;
 pub mod outcome;
 pub mod payload;
+pub mod run;
 pub mod sabotage;
 pub mod time;
 

@@ -13,8 +13,9 @@ use ringway::link::{Direction, ReceiverSettleMode, SenderSettleMode};
 use ringway::outcome::{State, StateKind};
 use ringway::payload::Payload;
 use ringway::routing::{
-    AddressRule, AddressRules, Arrival, Attach, FlowControl, Head, Marks, Output, Router, RouterSettings, Unit,
+    AddressRule, AddressRules, Arrival, Attach, FlowControl, Marks, Output, Router, RouterSettings, Unit,
 };
+use ringway::run::{Arrived, Settled};
 use ringway::time::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -54,7 +55,8 @@ struct Sent {
 struct Sender {
     connection: ConnectionId,
     link: LinkId,
-    anonymous: bool,
+    /// None: each message has its own.
+    address: Option<&'static str>,
     second: bool,
     credit: i64,
     /// The delivery that isn't complete.
@@ -219,7 +221,7 @@ impl World {
         let second = self.random.chance(20);
         let mode = if second { ReceiverSettleMode::Second } else { ReceiverSettleMode::First };
         let (handle, link) = self.attach(connection, Direction::Incoming, address, (SenderSettleMode::Mixed, mode));
-        self.senders.insert(handle, Sender { connection, link, anonymous, second, credit: 0, current: None });
+        self.senders.insert(handle, Sender { connection, link, address, second, credit: 0, current: None });
     }
 
     fn attach_consumer(&mut self) {
@@ -307,36 +309,66 @@ impl World {
         let ready: Vec<u32> =
             self.senders.iter().filter(|(_, s)| s.credit > 0 && s.current.is_none()).map(|(h, _)| *h).collect();
         let Some(handle) = self.random.pick(&ready) else { return };
-        let number = self.number();
-        let payload = self.body(number);
-        let bytes = payload.len();
         let (settled, complete) = (self.random.chance(30), self.random.chance(75));
-        let to = self.random.pick(&["closest/a", "balanced/b", "multicast/c", "nobody", "unavailable/x"]);
-        let Some(sender) = self.senders.get_mut(&handle) else { return };
-        sender.credit -= 1;
-        sender.current = (!complete).then_some(number);
-        *self.payload.get_mut(&sender.connection).unwrap() += bytes as i64;
-        let (link, to) = (sender.link, to.filter(|_| sender.anonymous));
-        let sender = LinkHandle { index: handle, generation: 0 };
-        let sent = Sent { sender, token: None, open: !settled, to_settle: false, complete, bytes, outcomes: 0 };
-        self.sent.insert(number, sent);
-        let wire = WireDelivery { session: SessionNumber(0), delivery_id: number };
-        // As a driver does, mostly: the straight way first.
-        let head = Head { wire, message_format: 0, settled, bytes: bytes as u32 };
+        // As a driver does, mostly: the straight way first, for as many as came together.
         let straight = complete && self.random.chance(80);
-        if let Some(pass) = straight.then(|| self.router.pass(link, head, self.now)).flatten() {
-            self.sent.get_mut(&number).unwrap().token = (!settled).then_some(pass.delivery);
-            self.watch();
-            match self.receive(pass.port, pass.delivery, pass.settled, true, payload) {
-                true => self.router.passed_partly(&pass),
-                false => self.router.passed(&pass),
-            }
-            return;
+        let count = if straight { 1 + self.random.below(6) } else { 1 };
+        let sender = LinkHandle { index: handle, generation: 0 };
+        let mut run = Vec::new();
+        for _ in 0..count.min(self.senders[&handle].credit as usize) {
+            let number = self.number();
+            let payload = self.body(number);
+            let bytes = payload.len();
+            let sent = Sent { sender, token: None, open: !settled, to_settle: false, complete, bytes, outcomes: 0 };
+            self.sent.insert(number, sent);
+            let item = Arrived { delivery_id: number, start: 0, bytes: bytes as u32, delivery: DeliveryId::NONE };
+            run.push((item, payload));
         }
-        let arrival = Arrival { wire, message_format: 0, settled, complete, payload, to };
-        let token = self.router.delivery(link, arrival, self.now);
-        assert!(token.is_some() || complete, "an incomplete delivery is kept");
-        self.sent.get_mut(&number).unwrap().token = token;
+        let total: usize = run.iter().map(|(item, _)| item.bytes as usize).sum();
+        let sender = self.senders.get_mut(&handle).unwrap();
+        sender.credit -= run.len() as i64;
+        sender.current = (!complete).then_some(run[0].0.delivery_id);
+        let (link, address) = (sender.link, sender.address);
+        *self.payload.get_mut(&sender.connection).unwrap() += total as i64;
+        let passed = if straight { self.pass(link, address, settled, &run) } else { 0 };
+        for (item, payload) in run.drain(..).skip(passed) {
+            let to = self.random.pick(&["closest/a", "balanced/b", "multicast/c", "nobody", "unavailable/x"]);
+            let to = to.filter(|_| address.is_none());
+            let number = item.delivery_id;
+            let wire = WireDelivery { session: SessionNumber(0), delivery_id: number };
+            let arrival = Arrival { wire, message_format: 0, settled, complete, payload, to };
+            let token = self.router.delivery(link, arrival, self.now);
+            assert!(token.is_some() || complete, "an incomplete delivery is kept");
+            self.sent.get_mut(&number).unwrap().token = token;
+            self.watch();
+        }
+    }
+
+    /// Deliveries go the straight way, as far as it goes and as their consumers' engines have room. How many of them do.
+    fn pass(&mut self, link: LinkId, address: Option<&str>, settled: bool, run: &[(Arrived, Payload)]) -> usize {
+        let mut passed = 0;
+        while passed < run.len() {
+            let Some(way) = self.router.way(link, SessionNumber(0), 0, settled, self.now) else { break };
+            assert!(way.most > 0 && way.settled == settled);
+            let room = if self.random.chance(15) { 0 } else { 1 + self.random.below(6) };
+            let count = room.min(way.most).min(run.len() - passed);
+            if count == 0 {
+                break;
+            }
+            let mut items: Vec<Arrived> = run[passed..passed + count].iter().map(|(item, _)| *item).collect();
+            if settled {
+                // Each comes and is over.
+                items.iter().for_each(|item| self.expect_edges(address.unwrap(), 1, item.bytes));
+            }
+            self.router.pass(&way, &mut items);
+            for (item, (_, payload)) in items.iter().zip(&run[passed..]) {
+                self.sent.get_mut(&item.delivery_id).unwrap().token = (!settled).then_some(item.delivery);
+                self.receive(way.port, item.delivery, settled, true, payload.clone(), false);
+            }
+            self.watch();
+            passed += count;
+        }
+        passed
     }
 
     fn go_on(&mut self) {
@@ -397,25 +429,47 @@ impl World {
         ];
         let kind = self.random.pick(&kinds).flatten();
         let settled = kind.is_none() || (kind != Some(StateKind::Received) && self.random.chance(70));
-        self.say(at, kind, settled);
+        let mut all = vec![at];
+        if settled {
+            // One disposition names several, in any order.
+            let more = self.random.below(4);
+            all.extend(open.iter().copied().filter(|other| *other != at).take(more));
+        }
+        self.say(&all, kind, settled);
     }
 
-    fn say(&mut self, at: usize, kind: Option<StateKind>, settled: bool) {
-        let Some(got) = &mut self.got[at] else { return };
-        let delivery = got.delivery;
-        got.spoken = true;
-        if settled {
-            got.settled = true;
-        } else {
-            got.said = kind != Some(StateKind::Received);
+    fn say(&mut self, all: &[usize], kind: Option<StateKind>, settled: bool) {
+        let mut items = Vec::new();
+        for &at in all {
+            let Some(got) = &mut self.got[at] else { continue };
+            got.spoken = true;
+            if settled {
+                got.settled = true;
+            } else {
+                got.said = kind != Some(StateKind::Received);
+            }
+            let wire = WireDelivery { session: SessionNumber(1), delivery_id: at as u32 };
+            items.push(Settled { delivery: got.delivery, wire, sender_id: 0, bytes: 0 });
         }
-        let wire = WireDelivery { session: SessionNumber(1), delivery_id: at as u32 };
         let state = kind.map(|kind| State { kind, encoded: None });
         let outcome = kind.unwrap_or(StateKind::Other);
-        let straight = settled && self.random.chance(80);
-        match straight.then(|| self.router.settle(delivery, outcome, self.now)).flatten() {
-            Some((port, wire)) => self.hear(port.connection, wire.delivery_id, state, true),
-            None => self.router.receiver_disposition(delivery, wire, state, settled, self.now),
+        let mut left = &mut items[..];
+        while let Some(Settled { delivery, wire, .. }) = left.first().copied() {
+            let straight = settled && self.random.chance(80);
+            let count = match straight.then(|| self.router.settle(left, outcome, self.now)).flatten() {
+                Some(told) => {
+                    for item in &left[..told.count] {
+                        self.hear(told.port.connection, item.sender_id, state.clone(), true);
+                    }
+                    told.count
+                }
+                None => {
+                    self.router.receiver_disposition(delivery, wire, state.clone(), settled, self.now);
+                    1
+                }
+            };
+            self.watch();
+            left = &mut left[count..];
         }
     }
 
@@ -504,26 +558,37 @@ impl World {
 
     /// Compares the depths that there are now with the marks, and takes what the router raised.
     fn watch(&mut self) {
-        for address in ADDRESSES {
-            let view = self.router.address(address);
-            let depths = view.map_or((0, 0), |view| (view.depth_messages(), view.depth_bytes()));
-            for (unit, depth, marks) in [(Unit::Messages, depths.0, COUNT), (Unit::Bytes, depths.1, SIZE)] {
-                let edges = self.edges.entry((address, unit)).or_default();
-                if !edges.above && depth >= marks.up || edges.above && depth <= marks.down {
-                    edges.above = !edges.above;
-                    edges.expected.push(edges.above);
-                }
-            }
-        }
+        ADDRESSES.into_iter().for_each(|address| self.expect_depth(address, 0, 0));
         let all = &mut self.edges;
         self.router.flush_edges(|address, edge| {
-            assert_eq!(edge.missed, 0);
             let address = ADDRESSES.into_iter().find(|known| *known == address).expect("an address with marks");
-            all.entry((address, edge.unit)).or_default().raised.push(edge.increasing);
+            let raised = &mut all.entry((address, edge.unit)).or_default().raised;
+            // Those of one run that the last ones stand for, too: edges alternate.
+            raised.extend((0..=edge.missed).rev().map(|before| edge.increasing == (before % 2 == 0)));
             true
         });
         for (key, edges) in &self.edges {
             assert_eq!(edges.raised, edges.expected, "{key:?}");
+        }
+    }
+
+    /// Of an address's depth as it is, and as it was for a moment with so much more.
+    fn expect_edges(&mut self, address: &str, messages: u64, bytes: u32) {
+        let address = ADDRESSES.into_iter().find(|known| *known == address).expect("a known address");
+        self.expect_depth(address, messages, bytes.into());
+        self.expect_depth(address, 0, 0);
+    }
+
+    fn expect_depth(&mut self, address: &'static str, messages: u64, bytes: u64) {
+        let view = self.router.address(address);
+        let depths = view.map_or((0, 0), |view| (view.depth_messages(), view.depth_bytes()));
+        let depths = [(Unit::Messages, depths.0 + messages, COUNT), (Unit::Bytes, depths.1 + bytes, SIZE)];
+        for (unit, depth, marks) in depths {
+            let edges = self.edges.entry((address, unit)).or_default();
+            if !edges.above && depth >= marks.up || edges.above && depth <= marks.down {
+                edges.above = !edges.above;
+                edges.expected.push(edges.above);
+            }
         }
     }
 
@@ -535,7 +600,9 @@ impl World {
                 }
             }
             Output::Send { port, delivery, settled, complete, payload, .. } => {
-                if self.receive(port, delivery, settled, complete, payload) {
+                let slow = !complete || self.random.chance(15);
+                self.receive(port, delivery, settled, complete, payload, slow);
+                if slow {
                     self.router.link_busy(self.consumers[&port.link.index].link);
                 }
             }
@@ -590,9 +657,16 @@ impl World {
         }
     }
 
-    /// A consumer gets a delivery. Whether that makes its link busy.
-    fn receive(&mut self, port: Port, delivery: DeliveryId, settled: bool, complete: bool, payload: Payload) -> bool {
-        let slow = !complete || self.random.chance(15);
+    /// A consumer gets a delivery. `slow`: that makes its link busy.
+    fn receive(
+        &mut self,
+        port: Port,
+        delivery: DeliveryId,
+        settled: bool,
+        complete: bool,
+        payload: Payload,
+        slow: bool,
+    ) {
         let at = self.got.len();
         let consumer = self.consumers.get_mut(&port.link.index).expect("a consumer that is there");
         assert!(consumer.limit.wrapping_sub(consumer.count) as i32 > 0, "within the consumer's credit");
@@ -627,7 +701,6 @@ impl World {
         self.got.push(Some(got));
         self.delivered += 1;
         self.check_whole(at);
-        slow
     }
 
     fn check_whole(&self, at: usize) {
@@ -682,7 +755,7 @@ impl World {
                 self.drain();
             }
             for at in self.outstanding() {
-                self.say(at, Some(StateKind::Accepted), true);
+                self.say(&[at], Some(StateKind::Accepted), true);
                 self.drain();
             }
             let due: Vec<u32> = self.sent.iter().filter(|(_, sent)| sent.to_settle).map(|(n, _)| *n).collect();

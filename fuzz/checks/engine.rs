@@ -3,17 +3,19 @@
 //! fuzz target and the test that runs its corpus.
 //!
 //! Held: nothing panics; all output is frames that the peer may be sent (whole, no larger than its max-frame-size,
-//! decodable, on begun channels, none behind close); a link brings no more deliveries than were granted; events end.
+//! decodable, on begun channels, none behind close); a link brings no more deliveries than were granted; events end; what runs tell
+//! is what single events do, and the engine writes the same behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ringway::engine::{
-    Direction, Engine, Event, LinkAnswer, ReceiverSettleMode, SenderSettleMode, Sent, Settings, Transmit,
+    Direction, Engine, Event, LinkAnswer, ReceiverSettleMode, Run, SenderSettleMode, Sent, Settings, Transmit,
 };
 use ringway::ids::{DeliveryId, LinkHandle, LinkId, SessionNumber, WireDelivery};
 use ringway::outcome::{Fault, State};
 use ringway::payload::{Payload, Range};
+use ringway::run::{Settled, RUN_MAX};
 use ringway::time::Time;
 use ringway::wire::frame;
 use ringway::wire::performative as wire;
@@ -26,8 +28,14 @@ use ringway::wire::{state, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL};
 const EVENTS_MAX: usize = 1 << 20;
 
 pub fn check(data: &[u8]) {
+    assert!(play(data, false) == play(data, true), "runs change what an engine writes");
+}
+
+/// Plays a script, with events one by one or by runs, and gives what the engine wrote.
+fn play(data: &[u8], by_runs: bool) -> Vec<u8> {
     let mut script = Script { data };
     let mut driver = Driver::new(&mut script);
+    driver.by_runs = by_runs;
     if !script.byte().is_multiple_of(4) {
         driver.prelude(&mut script);
     }
@@ -35,6 +43,7 @@ pub fn check(data: &[u8]) {
         driver.step(&mut script);
     }
     driver.input_end();
+    driver.written
 }
 
 /// The script's bytes; behind its end zeros.
@@ -137,6 +146,9 @@ struct Driver {
     arriving_on: u32,
     over: bool,
     peer: Peer,
+    /// Runs are asked for, and their items taken for single events.
+    by_runs: bool,
+    written: Vec<u8>,
 }
 
 /// Reads what the engine sends.
@@ -176,6 +188,8 @@ impl Driver {
             arriving_on: 0,
             over: false,
             peer: Peer::default(),
+            by_runs: false,
+            written: Vec::new(),
         }
     }
 
@@ -315,6 +329,15 @@ impl Driver {
                 let payload = script.payload().to_vec();
                 transfer.encode_frame(&mut bytes, channel, payload.len());
                 bytes.extend_from_slice(&payload);
+                if !wrong && first && !self.arriving {
+                    // Whole: with others like it behind, some of them.
+                    for _ in 0..tag.len() % 5 {
+                        let next = wire::Transfer { delivery_id: Some(self.delivery_id), state: None, ..transfer };
+                        self.delivery_id = self.delivery_id.wrapping_add(1);
+                        next.encode_frame(&mut bytes, channel, payload.len());
+                        bytes.extend_from_slice(&payload);
+                    }
+                }
                 return self.input(&bytes, script);
             }
             7..=9 => Performative::Flow(wire::Flow {
@@ -461,11 +484,35 @@ impl Driver {
     fn events(&mut self) {
         for _ in 0..EVENTS_MAX {
             while self.engine.poll_trace().is_some() {}
+            if self.by_runs && self.run() {
+                continue;
+            }
             let Some(event) = self.engine.poll_event() else { return };
             assert!(!self.over, "no event follows Closed: {event:?}");
             self.event(event);
         }
         panic!("events without end");
+    }
+
+    /// The next run, where there is one.
+    fn run(&mut self) -> bool {
+        let (mut arrived, mut settled) = (Vec::new(), Vec::new());
+        match self.engine.poll_run(&mut arrived, &mut settled) {
+            None => return false,
+            Some(Run::Arrived(run)) => {
+                assert!(!arrived.is_empty() && arrived.len() <= RUN_MAX && settled.is_empty());
+                for item in arrived {
+                    self.event(Event::Transfer(run.transfer(&item)));
+                }
+            }
+            Some(Run::Settled(state)) => {
+                assert!(!settled.is_empty() && settled.len() <= RUN_MAX && arrived.is_empty());
+                for Settled { delivery, wire, .. } in settled {
+                    self.event(Event::ReceiverDisposition { delivery, wire, state: state.clone(), settled: true });
+                }
+            }
+        }
+        true
     }
 
     fn event(&mut self, event: Event) {
@@ -545,6 +592,7 @@ impl Driver {
         while let Some(transmit) = self.engine.poll_transmit() {
             assert_eq!(transmit.to_vec().len(), transmit.len());
             self.peer.read(&transmit, self.engine.remote_max_frame_size());
+            self.written.extend(transmit.to_vec());
             self.engine.give_output(Transmit::default());
             self.events();
         }

@@ -47,13 +47,14 @@ use crate::limits;
 use crate::link::Terminus;
 use crate::outcome::Fault;
 use crate::payload::{Packer, Pool, Range};
-use crate::routing::{Arrival, Attach, Edge, Head, Notice, Output, Router, RouterSettings};
+use crate::routing::{Arrival, Attach, Edge, Notice, Output, Router, RouterSettings};
 use crate::security::Exchange;
 use crate::time::Time;
 use crate::wire;
 use annotations::Annotations;
 use anonymous::{take_held, Held};
 use away::Away;
+use direct::Runs;
 use events::Publisher;
 use moving::Moving;
 use outbox::Outbox;
@@ -138,6 +139,7 @@ pub struct Dispatch {
     proxies: Proxies,
     /// Shards to which the router's own anonymous links send, too.
     own_relays: BTreeSet<(LinkHandle, ShardId)>,
+    runs: Runs,
     stopped: bool,
     next_number: u64,
     pub deliveries_in: u64,
@@ -201,6 +203,7 @@ impl Dispatch {
             outbox: Outbox::new(shards),
             proxies: Proxies::default(),
             own_relays: BTreeSet::new(),
+            runs: Runs::default(),
             stopped: false,
             next_number: 1 + u64::from(shard.0),
             deliveries_in: 0,
@@ -251,8 +254,7 @@ impl Dispatch {
         }
         let before = self.deliveries_in;
         loop {
-            while let Some(event) = find(&mut self.peers, id).and_then(|peer| peer.engine.poll_batch()) {
-                let cost = self.event(id, event, now);
+            while let Some(cost) = self.pass_run(id, now).or_else(|| self.next_event(id, now)) {
                 left = left.saturating_sub(cost);
                 if left == 0 {
                     self.defer(id, now);
@@ -320,15 +322,18 @@ impl Dispatch {
 
     // ── events ──
 
+    /// Acts on the next event of a batch, and gives what it counts as.
     #[inline]
+    fn next_event(&mut self, id: ConnectionId, now: Time) -> Option<u64> {
+        let event = find(&mut self.peers, id)?.engine.poll_batch()?;
+        Some(self.event(id, event, now))
+    }
+
     fn event(&mut self, id: ConnectionId, event: Event, now: Time) -> u64 {
         match event {
             Event::Transfer(transfer) => return self.transfer(id, transfer, now),
             Event::ReceiverDisposition { delivery, wire, state, settled } => {
-                if delivery.is_elsewhere() {
-                    return self.receiver_disposition_elsewhere(id, delivery, wire, state, settled);
-                }
-                self.receiver_disposition(delivery, wire, state, settled, now)
+                return self.receiver_disposition(id, delivery, wire, state, settled, now);
             }
             Event::SenderDisposition { token: Some(delivery), wire, state, settled } => {
                 if delivery.is_elsewhere() {
@@ -517,7 +522,6 @@ impl Dispatch {
 
     // ── deliveries ──
 
-    #[inline]
     fn transfer(&mut self, id: ConnectionId, transfer: Transfer, now: Time) -> u64 {
         self.deliveries_in += 1;
         let Some(link) = transfer.token else { return 1 };
@@ -531,21 +535,12 @@ impl Dispatch {
         }
     }
 
-    #[inline]
     fn route(&mut self, id: ConnectionId, link: (LinkHandle, LinkId), transfer: Held, more: bool, now: Time) -> u64 {
-        let Held { wire, message_format, settled, .. } = transfer;
-        let bytes = transfer.payload.len() as u32;
-        let usual =
-            if more { None } else { self.router.pass(link.1, Head { wire, message_format, settled, bytes }, now) };
-        let Some(pass) = usual else { return self.unusual_transfer(id, link, transfer, more, now) };
-        if !settled {
-            self.keep(id, wire, pass.delivery);
-        }
-        self.pass(pass, message_format, transfer.payload);
-        1
+        let usual = !(more || self.annotations.are_used);
+        let unusual = if usual { self.pass_alone(id, link.1, transfer, now) } else { Some(transfer) };
+        unusual.map_or(1, |transfer| self.unusual_transfer(id, link, transfer, more, now))
     }
 
-    #[inline]
     fn unusual_transfer(
         &mut self,
         id: ConnectionId,

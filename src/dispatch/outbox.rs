@@ -6,6 +6,7 @@
 //! and windows, and by that a connection which fills a crowded outbox rests.
 
 use crate::ids::ShardId;
+use crate::limits;
 use crate::mesh::{Note, Parcel};
 use crate::payload::Payload;
 use std::collections::VecDeque;
@@ -15,8 +16,9 @@ const PARCEL_NOTES_MAX: usize = 512;
 const PARCEL_BYTES_MAX: usize = 256 * 1024;
 /// Full parcels for one shard that make it crowded.
 const CROWD: usize = 8;
-/// Empty parcels that are kept.
-const EMPTY_MAX: usize = 64;
+/// Empty parcels that are kept: as many as a lane takes and a crowd has, since so many come back at once from a shard that was
+/// behind.
+const EMPTY_MAX: usize = limits::LANE_PARCELS + 2 * CROWD;
 
 /// For one shard.
 #[derive(Default)]

@@ -506,7 +506,7 @@ impl Engine {
                 self.on_transfer(channel, &transfer, payload)
             }
             Ok((performative, length)) if length == body.len() => match performative {
-                Performative::Disposition(disposition) => self.on_disposition(channel, &disposition),
+                Performative::Disposition(disposition) => self.on_disposition(channel, &disposition).map(|()| None),
                 Performative::Flow(flow) => self.on_flow(channel, &flow),
                 _ => {
                     self.deferred = Some((channel, chunk.slice(HEADER_BYTES, size)));
@@ -600,7 +600,9 @@ impl Engine {
             return Err(bytes_follow());
         }
         match (self.phase, performative) {
-            (Phase::Open, Performative::Disposition(disposition)) => self.on_disposition(channel, &disposition),
+            (Phase::Open, Performative::Disposition(disposition)) => {
+                self.on_disposition(channel, &disposition).map(|()| None)
+            }
             (Phase::Open, Performative::Flow(flow)) => self.on_flow(channel, &flow),
             (Phase::Open, _) => {
                 self.deferred = Some((channel, frame.body));

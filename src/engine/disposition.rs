@@ -12,6 +12,7 @@ use super::session::Incoming;
 use super::*;
 use crate::ids::{LinkHandle, SessionNumber, WireDelivery};
 use crate::outcome::{State, StateKind};
+use crate::run::{Settled, RUN_MAX};
 use crate::sabotage::Sabotage;
 use crate::wire::performative::{self as wire, Role};
 use crate::wire::state as wire_state;
@@ -51,18 +52,20 @@ impl Dispositions {
 
     #[inline]
     fn push(&mut self, id: u32, state: Option<State>, settled: bool) {
-        match self.ranges.last_mut() {
-            Some((_, last)) if last.wrapping_add(1) == id => {
-                *last = id;
-                return;
-            }
-            Some(_) => {}
-            None => {
-                self.state = state;
-                self.settled = settled;
-            }
+        if self.ranges.is_empty() {
+            self.state = state;
+            self.settled = settled;
         }
-        self.ranges.push((id, id));
+        self.add(id);
+    }
+
+    /// One more of the same state.
+    #[inline]
+    fn add(&mut self, id: u32) {
+        match self.ranges.last_mut() {
+            Some((_, last)) if last.wrapping_add(1) == id => *last = id,
+            _ => self.ranges.push((id, id)),
+        }
     }
 
     /// Sorts and joins the ranges: deliveries that went several ways come back interleaved.
@@ -87,11 +90,11 @@ impl Engine {
         &mut self,
         remote_channel: u16,
         disposition: &wire::Disposition<'_>,
-    ) -> Result<Option<Event>, Violation> {
-        let Some(channel) = self.mapped(remote_channel)? else { return Ok(None) };
+    ) -> Result<(), Violation> {
+        let Some(channel) = self.mapped(remote_channel)? else { return Ok(()) };
         let (first, last) = (disposition.first, disposition.last.unwrap_or(disposition.first));
         if serial::range_len_minus_one(first, last).is_none() {
-            return Ok(None);
+            return Ok(());
         }
         self.cursor = Some(Cursor {
             channel,
@@ -101,7 +104,42 @@ impl Engine {
             state: disposition.state.map(state_from_wire),
             settled: disposition.settled,
         });
-        Ok(self.next_disposition())
+        Ok(())
+    }
+
+    /// What the disposition at hand names, where a receiver settles with it: its next deliveries, as many as a run takes, and
+    /// their state. None: it is done with, or another one.
+    pub(super) fn next_settled(&mut self, items: &mut Vec<Settled>) -> Option<Option<State>> {
+        let cursor = self.cursor.as_mut().filter(|cursor| cursor.from_receiver && cursor.settled)?;
+        let channel = cursor.channel;
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
+            self.cursor = None;
+            return None;
+        };
+        let was_full = session.outgoing.len() >= self.settings.unsettled_max;
+        let (links, stale) = (&mut self.links, &mut session.outgoing_stale);
+        let mut leaving = Leaving::new();
+        let next = session.outgoing.take_each(cursor.next, cursor.last, |delivery_id, entry| {
+            let is_live = leaving.turn_to(links, entry.link, stale);
+            leaving.count += 1;
+            if is_live {
+                let wire = WireDelivery { session: SessionNumber(channel), delivery_id };
+                items.push(Settled { delivery: entry.delivery, wire, sender_id: 0, bytes: 0 });
+            }
+            items.len() < RUN_MAX
+        });
+        leaving.finish(links, stale);
+        let state = match next {
+            Some(next) => {
+                cursor.next = next;
+                cursor.state.clone()
+            }
+            None => self.cursor.take().and_then(|cursor| cursor.state),
+        };
+        if was_full {
+            self.wait_for_output(channel);
+        }
+        (!items.is_empty()).then_some(state)
     }
 
     /// The next delivery that the disposition at hand names; None when there is none, and then it is done with.
@@ -237,6 +275,43 @@ impl Engine {
         self.write_and_gather(wire, state, settled, Role::Receiver);
     }
 
+    /// As `dispose_incoming`, settled, for deliveries that came on one session.
+    pub fn dispose_incoming_run(&mut self, session: SessionNumber, items: &[Settled], state: &Option<State>) {
+        let mut left = items;
+        while let Some((first, rest)) = left.split_first() {
+            // The first of them has the state noted that the others share.
+            let wire = WireDelivery { session, delivery_id: first.sender_id };
+            self.dispose_incoming(wire, state.clone(), true);
+            left = &rest[self.dispose_usual(session.0, rest, state)..];
+        }
+    }
+
+    /// Notes the outcome of the first of these deliveries behind one of the same state, as far as their sender waits for it
+    /// and their links bring no part of a delivery. How many they are.
+    fn dispose_usual(&mut self, channel: u16, items: &[Settled], state: &Option<State>) -> usize {
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return items.len() };
+        let (links, stale) = (&mut self.links, &mut session.incoming_stale);
+        let (incoming, gathered) = (&mut session.incoming, &mut session.as_receiver);
+        if gathered.ranges.is_empty() || !gathered.takes(state, true) {
+            return 0;
+        }
+        let mut leaving = Leaving::new();
+        let mut count = 0;
+        while let Some(item) = items.get(count).filter(|_| gathered.ranges.len() < RANGES_MAX) {
+            let usual = |entry: &Incoming| leaving.turn_to(links, entry.link, stale) && !entry.settled;
+            if incoming.remove_if(item.sender_id, usual).is_none() {
+                break;
+            }
+            leaving.count += 1;
+            count += 1;
+            if !self.settings.sabotage.meets(Sabotage::LoseOutcome, item.sender_id) {
+                gathered.add(item.sender_id);
+            }
+        }
+        leaving.finish(links, stale);
+        count
+    }
+
     /// Tells the receiver of an outgoing delivery our state of it.
     pub fn dispose_outgoing(&mut self, wire: WireDelivery, state: Option<State>, settled: bool) {
         if !settled && self.output.len() >= OUTPUT_REST_BYTES {
@@ -329,6 +404,40 @@ fn settle_on(links: &mut Links, link: LinkHandle, stale: &mut u32) -> bool {
         _ => {
             *stale = stale.saturating_sub(1);
             false
+        }
+    }
+}
+
+/// Deliveries of a run that leave their session's map, as [`settle_on`] counts them, but a link at a time.
+struct Leaving {
+    /// The link at hand, whether it is live, and how many of it left.
+    link: Option<LinkHandle>,
+    is_live: bool,
+    count: u32,
+}
+
+impl Leaving {
+    fn new() -> Leaving {
+        Leaving { link: None, is_live: false, count: 0 }
+    }
+
+    /// The next one is of this link. Whether that is live, and has no delivery that still arrives.
+    #[inline(always)]
+    fn turn_to(&mut self, links: &mut Links, link: LinkHandle, stale: &mut u32) -> bool {
+        if self.link != Some(link) {
+            self.finish(links, stale);
+            self.link = Some(link);
+            self.is_live = links.get(link).is_some_and(|link| link.state != LinkState::Ended && link.partial.is_none());
+        }
+        self.is_live
+    }
+
+    /// Counts those of the link at hand.
+    fn finish(&mut self, links: &mut Links, stale: &mut u32) {
+        let count = std::mem::take(&mut self.count);
+        match self.link.and_then(|link| links.get_mut(link)).filter(|_| self.is_live) {
+            Some(link) => link.unsettled -= count,
+            None => *stale = stale.saturating_sub(count),
         }
     }
 }

@@ -236,6 +236,13 @@ impl Input {
         }
     }
 
+    /// As above, where `count` bytes of the chunk are consumed and still in front of what is left.
+    #[inline]
+    pub(super) fn put_current_behind(&mut self, mut chunk: Range, count: usize) {
+        chunk.advance(count);
+        self.put_current(chunk, count);
+    }
+
     #[inline(never)]
     fn load_current(&mut self) {
         if let Some(Piece::Shared(_)) = self.pieces.front() {

@@ -10,7 +10,7 @@
 //! - `handle_*`: what happened outside (bytes came, time passed, the peer's end of stream);
 //! - commands: what routing decided (accept a link, grant credit, send, dispose, detach, close), and of the side that
 //!   connects: begin a session, attach a link;
-//! - `poll_*`: what there is to do (an event, output bytes, the next time-out).
+//! - `poll_*`: what there is to do (an event or a run of them, output bytes, the next time-out).
 //!
 //! It plays both sides: the one that accepts a connection (`Engine::new`) and the one that opens it (`Engine::connect`).
 //! Who begins sessions and attaches links is up to either side.
@@ -31,6 +31,7 @@ mod link;
 mod moving;
 mod opening;
 mod outgoing;
+mod run;
 mod sasl;
 mod serial;
 mod session;
@@ -42,5 +43,6 @@ mod unsettled;
 mod window;
 pub use connection::Engine;
 pub use moving::Suspended;
+pub use run::{Arrivals, Run};
 pub use settings::{Settings, CAPABILITIES, PRODUCT};
 pub use transmit::Transmit;

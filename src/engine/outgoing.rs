@@ -11,6 +11,7 @@ use super::*;
 use crate::ids::{DeliveryId, LinkHandle, SessionNumber};
 use crate::limits::COPY_BYTES_MAX;
 use crate::payload::Payload;
+use crate::run::Arrived;
 use crate::sabotage::Sabotage;
 use crate::wire::frame;
 use crate::wire::performative as wire;
@@ -146,6 +147,60 @@ impl Engine {
             }
         }
         self.send_slowly(link, channel, delivery, message_format, settled, complete, payload)
+    }
+
+    /// How many of a run's deliveries, from the first on, `send_run` takes on an outgoing link at once, each in one frame.
+    #[inline]
+    pub fn room_for(&self, link: LinkHandle, items: &[Arrived]) -> usize {
+        let Some(state) = self.links.get(link) else { return 0 };
+        let usable = state.state == LinkState::Attached && state.direction == Direction::Outgoing;
+        let apart = self.trace.is_some() || self.settings.sabotage.is(Sabotage::SendTwice);
+        if !usable || state.sending.is_some() || apart {
+            return 0;
+        }
+        let Some(Some(session)) = self.sessions.get(usize::from(state.channel)) else { return 0 };
+        let unsettled = self.settings.unsettled_max.saturating_sub(session.outgoing.len());
+        let most = state.credit_left().min(session.remote_incoming_window) as usize;
+        let items = &items[..items.len().min(most).min(unsettled)];
+        let payload_max = self.remote.max_frame_size - HEAD_BYTES_MAX;
+        let mut output_bytes = self.output.len();
+        let fits = |item: &&Arrived| {
+            let fits = output_bytes < self.output_mark && item.bytes as usize <= payload_max;
+            output_bytes += item.bytes as usize + HEAD_BYTES_MAX;
+            fits
+        };
+        items.iter().take_while(fits).count()
+    }
+
+    /// Sends deliveries of a run, no more than `room_for` said. Whether there is room for more.
+    #[inline]
+    pub fn send_run(&mut self, link: LinkHandle, run: &Arrivals, items: &[Arrived]) -> bool {
+        debug_assert!(items.len() <= self.room_for(link, items));
+        let Some(state) = self.links.get_mut(link) else { return true };
+        let (channel, settled) = (state.channel, run.settled);
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return true };
+        let mut heads = wire::Heads::new(channel, state.local_handle, run.message_format, settled);
+        let mut delivery_id = session.next_delivery_id;
+        for item in items {
+            let bytes = item.bytes as usize;
+            let copied = if bytes < COPY_BYTES_MAX { run.payload_bytes(item) } else { &[] };
+            heads.write(&mut self.output.bytes, delivery_id, bytes, copied);
+            if bytes >= COPY_BYTES_MAX {
+                self.output.push_range(run.payload_range(item));
+            }
+            if !settled {
+                session.outgoing.insert(delivery_id, Outgoing { link, delivery: item.delivery });
+            }
+            delivery_id = delivery_id.wrapping_add(1);
+        }
+        let count = items.len() as u32;
+        self.sends += u64::from(count);
+        session.next_delivery_id = delivery_id;
+        session.next_outgoing_id = session.next_outgoing_id.wrapping_add(count);
+        session.remote_incoming_window -= count;
+        state.delivery_count = state.delivery_count.wrapping_add(count);
+        state.unsettled += if settled { 0 } else { count };
+        self.room_or_wait(channel)
     }
 
     /// As `send`, for a delivery that doesn't go out in one frame at once.

@@ -97,7 +97,7 @@ pub(super) struct Session {
     local_handles_free: Vec<u32>,
 
     /// What we have to say of deliveries from the peer, and of deliveries to it.
-    as_receiver: Dispositions,
+    pub as_receiver: Dispositions,
     as_sender: Dispositions,
     /// In the engine's list of sessions with something to write.
     pub dirty: bool,

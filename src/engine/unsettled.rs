@@ -207,6 +207,31 @@ impl<T> Unsettled<T> {
         self.stragglers.remove(&id)
     }
 
+    /// As [`Self::remove`], where `usual` says so of it.
+    #[inline]
+    pub(super) fn remove_if(&mut self, id: u32, usual: impl FnOnce(&T) -> bool) -> Option<T> {
+        self.get_mut(id).filter(|delivery| usual(delivery))?;
+        self.remove(id)
+    }
+
+    /// Takes each delivery from `from` to `to`, both included, out, as long as `each` says that it takes more. Where to go on; None:
+    /// there are no more.
+    #[inline]
+    pub(super) fn take_each(&mut self, from: u32, to: u32, mut each: impl FnMut(u32, T) -> bool) -> Option<u32> {
+        let mut next = from;
+        loop {
+            let (id, delivery) = self.take_first_in(next, to)?;
+            let more = each(id, delivery);
+            if id == to {
+                return None;
+            }
+            next = id.wrapping_add(1);
+            if !more {
+                return Some(next);
+            }
+        }
+    }
+
     /// The first id in use from `from` to `to`, both included; costs what exists, not what the range names.
     pub(super) fn first_in(&mut self, from: u32, to: u32) -> Option<u32> {
         let in_ring = self.first_in_ring(from, to);

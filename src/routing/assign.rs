@@ -26,12 +26,12 @@ fn park(address: &mut Address, consumer: &mut Consumer) {
 }
 
 impl Consumer {
-    /// It was assigned one. `more`: another may follow, if it has room.
+    /// It was assigned so many. `more`: another may follow, if it has room.
     #[inline]
-    pub(super) fn took(&mut self, address: &mut Address, more: bool, now: Time) {
-        self.assigned = self.assigned.wrapping_add(1);
-        self.told_room = self.told_room.saturating_sub(1);
-        address.candidates.assigned(self.candidate);
+    pub(super) fn took(&mut self, address: &mut Address, count: u32, more: bool, now: Time) {
+        self.assigned = self.assigned.wrapping_add(count);
+        self.told_room = self.told_room.saturating_sub(count);
+        address.candidates.assigned(self.candidate, count);
         let room = self.room() > 0;
         if !room {
             self.activity.dry_since = now;
@@ -98,7 +98,7 @@ impl Router {
         }
         self.deliveries.push_back(By::Consumer, &mut consumer.unsettled, slot);
         let delivery = self.deliveries.id(slot);
-        consumer.took(address, more && complete, self.now);
+        consumer.took(address, 1, more && complete, self.now);
         if !complete {
             self.deliveries[slot].set(SENDING);
             consumer.busy = Some(slot);

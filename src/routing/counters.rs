@@ -32,20 +32,27 @@ impl Counters {
     /// Counts an outcome; states on the way don't count.
     #[inline]
     pub fn outcome(&mut self, kind: StateKind) {
+        self.outcomes(kind, 1);
+    }
+
+    /// Counts so many of the same.
+    #[inline]
+    pub fn outcomes(&mut self, kind: StateKind, count: u32) {
         match kind {
-            StateKind::Accepted => self.accepted += 1,
+            StateKind::Accepted => self.accepted += u64::from(count),
             StateKind::Received | StateKind::Other => {}
-            kind => self.rare_outcome(kind),
+            kind => self.rare_outcomes(kind, count),
         }
     }
 
     /// Apart, so that the usual one is a comparison.
     #[cold]
-    fn rare_outcome(&mut self, kind: StateKind) {
+    fn rare_outcomes(&mut self, kind: StateKind, count: u32) {
+        let count = u64::from(count);
         match kind {
-            StateKind::Rejected => self.rejected += 1,
-            StateKind::Released => self.released += 1,
-            StateKind::Modified => self.modified += 1,
+            StateKind::Rejected => self.rejected += count,
+            StateKind::Released => self.released += count,
+            StateKind::Modified => self.modified += count,
             StateKind::Accepted | StateKind::Received | StateKind::Other => {}
         }
     }
@@ -74,7 +81,12 @@ impl Counters {
 
     #[inline]
     pub fn arrived(&mut self, settled: bool) {
-        self.deliveries += 1;
-        self.presettled += u64::from(settled);
+        self.arrived_run(1, settled);
+    }
+
+    #[inline]
+    pub fn arrived_run(&mut self, count: u32, settled: bool) {
+        self.deliveries += u64::from(count);
+        self.presettled += if settled { u64::from(count) } else { 0 };
     }
 }

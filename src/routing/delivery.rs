@@ -11,6 +11,8 @@
 use crate::ids::{AddressId, DeliveryId, LinkId, SessionNumber, WireDelivery, ELSEWHERE};
 use crate::outcome::State;
 use crate::payload::Payload;
+use crate::routing::direct::Way;
+use crate::run::Arrived;
 use crate::time::Time;
 
 /// A record's place in the slab, for whom holds it in a list: no generation, so only for records that live.
@@ -294,12 +296,22 @@ impl Deliveries {
         slot
     }
 
-    /// The id that the next record will have.
+    /// Records of deliveries that are with their consumer, unsettled, at the ends of their sender's and their consumer's lists.
+    /// Each item is given its record's id.
     #[inline]
-    pub fn next_id(&self) -> DeliveryId {
-        match self.free {
-            Some(slot) => self.id(slot),
-            None => DeliveryId { index: self.records.len() as Slot, generation: 0 },
+    pub fn insert_run(&mut self, way: &Way, items: &mut [Arrived], lists: (&mut List, &mut List), arrived: Time) {
+        let (by_sender, by_consumer) = lists;
+        for item in items {
+            let slot = self.insert(Kind::Single, Stage::Assigned, arrived);
+            let record = &mut self[slot];
+            (record.in_link, record.out_link, record.address) = (way.in_link, way.out_link, way.address);
+            record.in_wire = WireDelivery { session: way.session, delivery_id: item.delivery_id };
+            record.message_format = way.message_format;
+            record.bytes = item.bytes.into();
+            record.flags = OPEN | COMPLETE | CREDIT | PASSED | DEPTH;
+            item.delivery = DeliveryId { index: slot, generation: record.generation };
+            self.push_back(By::Sender, by_sender, slot);
+            self.push_back(By::Consumer, by_consumer, slot);
         }
     }
 

@@ -1,64 +1,66 @@
-//! The usual delivery: it arrives whole at an anycast address where nothing waits and a consumer has room, so it goes
-//! straight on, without a wait in the address's FIFO and without a command in the outputs.
+//! The straight way: usual deliveries and their outcomes, by runs (see [`crate::run`]).
 //!
-//! What [`Router::pass`] does is what `delivery`, `assign_next` and the sending do one after the other, at once, with the address
-//! looked up once. It does nothing where any of them would do something else.
+//! A usual delivery arrives whole at an anycast address where nothing waits and a consumer has room, and is unsettled at both ends or
+//! settled at both. It goes straight on, without a wait in the address's FIFO and without a command in the outputs;
+//! settled, there never is a record of it. Its usual end is that its consumer settles it while its sender waits for that.
+//!
+//! What happens to a run here is what `delivery`, `assign_next`, `receiver_disposition` and the like do to one delivery after
+//! another, with each link and the address looked up, and each count made, once. The driver asks for the [`Way`], then the
+//! consumer's engine how many it takes whole, and has those `pass`. What isn't usual changes nothing here: its way is `delivery`
+//! and `receiver_disposition`.
 
-use crate::ids::{AddressId, ConnectionId, DeliveryId, LinkId, Port, WireDelivery};
+use crate::ids::{AddressId, ConnectionId, LinkId, Port, SessionNumber};
 use crate::link::SenderSettleMode;
 use crate::outcome::StateKind;
 use crate::routing::address::Address;
+use crate::routing::connection::SessionSlot;
 use crate::routing::credit::SenderSlot;
-use crate::routing::delivery::{By, Kind, Stage};
-use crate::routing::delivery::{
-    COMPLETE, CREDIT, DEPTH, OPEN, OUT_SETTLED, PASSED, PRESETTLED, SENDING, SENT_SETTLED, SETTLED,
-};
+use crate::routing::delivery::{By, Stage, DEPTH};
 use crate::routing::link::{End, Sender};
 use crate::routing::router::Router;
 use crate::routing::settings::Treatment;
-use crate::routing::treatment::Candidate;
+use crate::routing::stuck::SLOW_NANOSECONDS;
+use crate::run::{Arrived, Settled};
 use crate::time::Time;
 
-/// A whole delivery on its way in, without its payload.
+/// Where the next deliveries of a link go. It holds until the router is told anything else than what it is for.
 #[derive(Clone, Copy, Debug)]
-pub struct Head {
-    pub wire: WireDelivery,
-    pub message_format: u32,
-    pub settled: bool,
-    /// Of its payload.
-    pub bytes: u32,
-}
-
-/// Where a delivery goes. The driver hands it to that port's engine at once, then says how that went: [`Router::passed`] or
-/// [`Router::passed_partly`], before anything else.
-#[derive(Clone, Copy, Debug)]
-pub struct Pass {
+pub struct Way {
+    /// The consumer's.
     pub port: Port,
-    pub delivery: DeliveryId,
+    /// How many go there at most, before another consumer may have its turn.
+    pub most: usize,
     pub settled: bool,
-    in_link: LinkId,
-    out_link: LinkId,
-    address: AddressId,
+    pub message_format: u32,
+    pub(super) in_link: LinkId,
+    pub(super) out_link: LinkId,
+    pub(super) address: AddressId,
     sender: SenderSlot,
-    candidate: Candidate,
-    /// Whose session brought it.
+    /// Whose session brings them.
     connection: ConnectionId,
-    head: Head,
+    pub(super) session: SessionNumber,
 }
 
-impl Pass {
-    /// Settled on both sides: nobody will speak of it again, so there is a record of it only if it isn't sent at once.
-    #[inline]
-    fn is_forgotten(&self) -> bool {
-        self.settled && self.head.settled
-    }
+/// Whom to tell of deliveries that were settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub port: Port,
+    pub session: SessionNumber,
+    /// So many, from the first on.
+    pub count: usize,
 }
 
 impl Router {
-    /// A delivery arrives. Some: it goes on to this consumer. None: it isn't a usual one, and nothing happened; `delivery`
-    /// takes it.
+    /// The way of deliveries that arrived on this session and link. None: they aren't usual.
     #[inline]
-    pub fn pass(&mut self, in_link: LinkId, head: Head, now: Time) -> Option<Pass> {
+    pub fn way(
+        &mut self,
+        in_link: LinkId,
+        session: SessionNumber,
+        message_format: u32,
+        settled: bool,
+        now: Time,
+    ) -> Option<Way> {
         self.begin(now);
         if !self.outputs.is_empty() {
             // Something is to be said first.
@@ -67,128 +69,156 @@ impl Router {
         let link = self.links.get(in_link)?;
         let (connection, address_id) = (link.port.connection, link.address?);
         let End::Sender(Sender { slot: sender, ended: false, .. }) = link.end else { return None };
-        let address = self.addresses.get_mut(address_id)?;
+        let address = self.addresses.get(address_id)?;
         if !address.waiting.is_empty() || address.treatment == Treatment::Multicast {
             return None;
         }
+        let turns = address.candidates.turns();
         let out_link = address.candidates.best()?;
-        let out = self.links.get_mut(out_link)?;
-        if self.connections.sessions[out.session_slot as usize].blocked {
-            return None;
-        }
-        let settled = match out.sender_settle_mode {
+        let out = self.links.get(out_link)?;
+        let goes_settled = match out.sender_settle_mode {
             SenderSettleMode::Settled => true,
             SenderSettleMode::Unsettled => false,
-            SenderSettleMode::Mixed => head.settled,
+            SenderSettleMode::Mixed => settled,
         };
-        let port = out.port;
-        let End::Consumer(consumer) = &mut out.end else { return None };
-        out.counters.arrived(head.settled);
-        if settled {
-            address.credit.consumer_assigned_settled(consumer.slot);
+        if goes_settled != settled || self.is_session_blocked(out.session_slot) {
+            return None;
+        }
+        let consumer = out.consumer()?;
+        // The address's credit hears of room that it doesn't know of in between.
+        let most = turns.min(consumer.room()).min(consumer.told_room.max(1)) as usize;
+        let (port, address) = (out.port, address_id);
+        Some(Way { port, most, settled, message_format, in_link, out_link, address, sender, connection, session })
+    }
+
+    #[inline]
+    fn is_session_blocked(&self, session: SessionSlot) -> bool {
+        self.connections.sessions[session as usize].blocked
+    }
+
+    /// Deliveries, `most` at most, go that way: their consumer's engine sends all of them at once. Each that is unsettled is
+    /// given the router's id.
+    #[inline]
+    pub fn pass(&mut self, way: &Way, items: &mut [Arrived]) {
+        let count = items.len() as u32;
+        debug_assert!(items.len() <= way.most);
+        if count == 0 {
+            return;
+        }
+        let Some(address) = self.addresses.get_mut(way.address) else { return };
+        let Some(out) = self.links.get_mut(way.out_link) else { return };
+        let End::Consumer(consumer) = &mut out.end else { return };
+        out.counters.arrived_run(count, way.settled);
+        address.credit.consumer_assigned_run(consumer.slot, count, way.settled);
+        consumer.took(address, count, true, self.now);
+        let (candidate, mut by_consumer) = (consumer.candidate, consumer.unsettled);
+
+        let Some(link) = self.links.get_mut(way.in_link) else { return };
+        let End::Sender(sender) = &mut link.end else { return };
+        link.counters.arrived_run(count, way.settled);
+        address.credit.passed(way.sender, count, self.now);
+        address.counters.arrived_run(count, way.settled);
+        address.counters.egress += u64::from(count);
+        self.totals.arrived_run(count, way.settled);
+        self.totals.egress += u64::from(count);
+        if way.settled {
+            // They are over.
+            address.candidates.settled(candidate, count);
+            address.credit.settled_run(way.sender, count);
+            address.latency.record_run(0, count, self.now, &mut self.spread);
+            let Address { depth, rest, .. } = &mut *address;
+            depth.passed_run(sizes(items), |edge| self.edges.raise(rest.clone(), edge));
         } else {
-            address.credit.consumer_assigned(consumer.slot);
+            self.deliveries.insert_run(way, items, (&mut sender.deliveries, &mut by_consumer), self.now);
+            let Address { depth, rest, .. } = &mut *address;
+            depth.added_run(sizes(items), |edge| self.edges.raise(rest.clone(), edge));
+            if let Some(consumer) = self.links.get_mut(way.out_link).and_then(|link| link.consumer_mut()) {
+                consumer.unsettled = by_consumer;
+            }
         }
-        let candidate = consumer.candidate;
-        consumer.took(address, true, self.now);
-
-        address.credit.passed(sender, self.now);
-        let Address { depth, rest, .. } = &mut *address;
-        depth.added(1, head.bytes.into(), |edge| self.edges.raise(rest.clone(), edge));
-        address.counters.arrived(head.settled);
-        address.counters.egress += 1;
-        self.totals.arrived(head.settled);
-        self.totals.egress += 1;
-        if !address.has_work {
-            address.has_work = true;
-            self.work.push_back(address_id);
-        }
-        let delivery = self.deliveries.next_id();
-        let address = address_id;
-        let pass = Pass { port, delivery, settled, in_link, out_link, address, sender, candidate, connection, head };
-        if pass.is_forgotten() {
-            let link = self.links.get_mut(in_link)?;
-            link.counters.arrived(true);
-        } else {
-            self.keep(&pass);
-        }
-        Some(pass)
+        self.push_work(way.address);
+        self.release(way.connection, way.session, sizes(items).sum::<u64>() as usize);
     }
 
-    /// Keeps a record of what is on its way.
+    /// Consumers settled these deliveries. The first of them end at once, as far as they are usual and went from one sender's
+    /// session to one consumer: that sender is to hear the same state, settled, of what the items name now. None: the
+    /// first isn't usual, and nothing happened.
     #[inline]
-    fn keep(&mut self, pass: &Pass) {
-        let slot = self.deliveries.insert(Kind::Single, Stage::Assigned, self.now);
-        debug_assert!(self.deliveries.id(slot) == pass.delivery);
-        let head = &pass.head;
-        let record = &mut self.deliveries[slot];
-        (record.in_link, record.out_link, record.address) = (pass.in_link, pass.out_link, pass.address);
-        (record.in_wire, record.message_format) = (head.wire, head.message_format);
-        record.bytes = head.bytes.into();
-        record.flags = (COMPLETE | CREDIT | PASSED | DEPTH)
-            | if head.settled { SETTLED | PRESETTLED } else { OPEN }
-            | if pass.settled { OUT_SETTLED | SENT_SETTLED } else { 0 };
-        if let Some(consumer) = self.links.get_mut(pass.out_link).and_then(|link| link.consumer_mut()) {
-            self.deliveries.push_back(By::Consumer, &mut consumer.unsettled, slot);
-        }
-        let Some(link) = self.links.get_mut(pass.in_link) else { return };
-        if !pass.is_forgotten() {
-            link.counters.arrived(head.settled);
-        }
-        if let Some(sender) = link.sender_mut() {
-            self.deliveries.push_back(By::Sender, &mut sender.deliveries, slot);
-        }
-    }
-
-    /// All of it is in its engine's output.
-    #[inline]
-    pub fn passed(&mut self, pass: &Pass) {
-        self.release(pass.connection, pass.head.wire.session, pass.head.bytes as usize);
-        if pass.is_forgotten() {
-            self.forget(pass);
-        } else if pass.settled {
-            // The consumer asked for settled deliveries, so nobody else will say it.
-            self.end_accepted(pass.delivery.index);
-        } else if pass.head.settled {
-            self.review(pass.delivery.index);
-        }
-    }
-
-    /// One that nobody has a record of is over.
-    #[inline]
-    fn forget(&mut self, pass: &Pass) {
-        let Some(address) = self.addresses.get_mut(pass.address) else { return };
-        address.candidates.settled(pass.candidate);
-        address.credit.settled(pass.sender);
-        address.latency.record(0, self.now, &mut self.spread);
-        let Address { depth, rest, .. } = address;
-        depth.removed(1, pass.head.bytes.into(), |edge| self.edges.raise(rest.clone(), edge));
-    }
-
-    /// Some of it is still to go out; `payload_sent` tells when.
-    #[cold]
-    pub fn passed_partly(&mut self, pass: &Pass) {
-        if pass.is_forgotten() {
-            self.keep(pass);
-        }
-        let slot = pass.delivery.index;
-        let record = &mut self.deliveries[slot];
-        record.unreleased = pass.head.bytes;
-        record.set(SENDING);
-        if let Some(consumer) = self.links.get_mut(pass.out_link).and_then(|link| link.consumer_mut()) {
-            consumer.busy = Some(slot);
-            self.refresh(pass.out_link);
-        }
-    }
-
-    /// A consumer settled a delivery. Some: its sender, at this port, is to hear the same state at once, settled; that
-    /// is all. None: it isn't a usual one, and nothing happened; `receiver_disposition` takes it.
-    #[inline]
-    pub fn settle(&mut self, id: DeliveryId, outcome: StateKind, now: Time) -> Option<(Port, WireDelivery)> {
+    pub fn settle(&mut self, items: &mut [Settled], outcome: StateKind, now: Time) -> Option<Told> {
         self.begin(now);
-        let slot = self.deliveries.slot(id)?;
-        let record = &self.deliveries[slot];
-        (self.outputs.is_empty() && record.stage == Stage::Assigned && record.is_usual()).then_some(())?;
-        self.end_whole(slot, outcome)
+        if !self.outputs.is_empty() {
+            return None;
+        }
+        let first = &self.deliveries[self.deliveries.slot(items.first()?.delivery)?];
+        let (in_link, out_link, address_id) = (first.in_link, first.out_link, first.address);
+        let session = first.in_wire.session;
+        let mut by_sender = self.links.get(in_link)?.sender()?.deliveries;
+        let mut by_consumer = self.links.get(out_link)?.consumer()?.unsettled;
+        let (mut count, mut age, mut same_age) = (0, 0, 0);
+        for item in &mut *items {
+            let Some(slot) = self.deliveries.slot(item.delivery) else { break };
+            let record = &self.deliveries[slot];
+            let alike = record.in_link == in_link && record.out_link == out_link && record.address == address_id;
+            if !alike || record.in_wire.session != session || !record.is_usual() || record.stage != Stage::Assigned {
+                break;
+            }
+            debug_assert!(record.unreleased == 0 && record.is(DEPTH));
+            (item.sender_id, item.bytes) = (record.in_wire.delivery_id, record.bytes);
+            let its_age = self.deliveries.age(slot, self.now);
+            if its_age != age {
+                self.count_latencies(address_id, age, std::mem::take(&mut same_age));
+                age = its_age;
+            }
+            same_age += 1;
+            if its_age >= SLOW_NANOSECONDS {
+                self.count_delayed(slot);
+            }
+            self.deliveries.unlink(By::Sender, &mut by_sender, slot);
+            self.deliveries.unlink(By::Consumer, &mut by_consumer, slot);
+            self.deliveries.remove(slot);
+            count += 1;
+        }
+        if count == 0 {
+            return None;
+        }
+        self.count_latencies(address_id, age, same_age);
+
+        let (items, count) = (&items[..count], count as u32);
+        self.totals.outcomes(outcome, count);
+        let address = self.addresses.get_mut(address_id)?;
+        address.counters.outcomes(outcome, count);
+        let Address { depth, rest, .. } = &mut *address;
+        depth.removed_run(items.iter().map(|item| item.bytes), |edge| self.edges.raise(rest.clone(), edge));
+        let out = self.links.get_mut(out_link)?;
+        out.counters.outcomes(outcome, count);
+        if let End::Consumer(consumer) = &mut out.end {
+            consumer.unsettled = by_consumer;
+            address.candidates.settled(consumer.candidate, count);
+            address.credit.consumer_settled_run(consumer.slot, count);
+        }
+        let link = self.links.get_mut(in_link)?;
+        link.counters.outcomes(outcome, count);
+        let port = link.port;
+        if let End::Sender(sender) = &mut link.end {
+            sender.deliveries = by_sender;
+            address.credit.settled_run(sender.slot, count);
+            if sender.ended && by_sender.is_empty() {
+                self.free_link(in_link);
+            }
+        }
+        self.push_work(address_id);
+        Some(Told { port, session, count: items.len() })
     }
+
+    /// So many deliveries of an address took so long.
+    #[inline]
+    fn count_latencies(&mut self, address: AddressId, age_nanoseconds: u64, count: u32) {
+        if let Some(address) = self.addresses.get_mut(address).filter(|_| count > 0) {
+            address.latency.record_run(age_nanoseconds, count, self.now, &mut self.spread);
+        }
+    }
+}
+
+fn sizes(items: &[Arrived]) -> impl ExactSizeIterator<Item = u64> + '_ {
+    items.iter().map(|item| item.bytes.into())
 }

@@ -73,11 +73,17 @@ impl Latency {
     /// A delivery took so long. `all` hears of it as well, though not at once.
     #[inline]
     pub fn record(&mut self, age_nanoseconds: u64, now: Time, all: &mut Spread) {
+        self.record_run(age_nanoseconds, 1, now, all);
+    }
+
+    /// So many deliveries took so long.
+    #[inline]
+    pub fn record_run(&mut self, age_nanoseconds: u64, count: u32, now: Time, all: &mut Spread) {
         if age_nanoseconds != self.run_age_nanoseconds {
             self.flush(now, all);
             self.run_age_nanoseconds = age_nanoseconds;
         }
-        self.run_count += 1;
+        self.run_count += count;
     }
 
     /// Ends the run: what was recorded is in the histogram and in `all`.

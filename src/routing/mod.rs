@@ -53,7 +53,7 @@ mod views;
 
 pub use blocked::Notice;
 pub use counters::Counters;
-pub use direct::{Head, Pass};
+pub use direct::{Told, Way};
 pub use latency::{LatencySummary, Spread, SPREAD_BOUNDS_MICROSECONDS};
 pub use name::{normalise, owner, owner_of};
 pub use rate::Rate;

@@ -112,7 +112,7 @@ impl Router {
             link.counters.outcome(outcome);
             if let End::Consumer(consumer) = &mut link.end {
                 self.deliveries.unlink(By::Consumer, &mut consumer.unsettled, slot);
-                address.candidates.settled(consumer.candidate);
+                address.candidates.settled(consumer.candidate, 1);
                 if !sent_settled {
                     address.credit.consumer_settled(consumer.slot);
                 }
@@ -255,7 +255,7 @@ impl Router {
             }
             let record = &self.deliveries[slot];
             if let Some(address) = self.addresses.get_mut(record.address) {
-                address.candidates.settled(consumer.candidate);
+                address.candidates.settled(consumer.candidate, 1);
                 if !record.is(SENT_SETTLED) {
                     address.credit.consumer_settled(consumer.slot);
                 }

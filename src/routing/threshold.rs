@@ -158,6 +158,37 @@ impl Depth {
         }
     }
 
+    /// As `added`, one message after another, of so many bytes each.
+    #[inline]
+    pub fn added_run(&mut self, bytes: impl ExactSizeIterator<Item = u64>, mut raise: impl FnMut(Edge)) {
+        if self.watches.is_some() {
+            return bytes.for_each(|bytes| self.added(1, bytes, &mut raise));
+        }
+        self.messages = self.messages.wrapping_add(bytes.len() as u64);
+        self.bytes = bytes.fold(self.bytes, u64::wrapping_add);
+    }
+
+    /// As `removed`, one message after another, of so many bytes each.
+    #[inline]
+    pub fn removed_run(&mut self, bytes: impl ExactSizeIterator<Item = u64>, mut raise: impl FnMut(Edge)) {
+        if self.watches.is_some() {
+            return bytes.for_each(|bytes| self.removed(1, bytes, &mut raise));
+        }
+        self.messages = self.messages.wrapping_sub(bytes.len() as u64);
+        self.bytes = bytes.fold(self.bytes, u64::wrapping_sub);
+    }
+
+    /// Messages, of so many bytes each, come and are done with, one after the other.
+    #[inline]
+    pub fn passed_run(&mut self, bytes: impl Iterator<Item = u64>, mut raise: impl FnMut(Edge)) {
+        if self.watches.is_some() {
+            for bytes in bytes {
+                self.added(1, bytes, &mut raise);
+                self.removed(1, bytes, &mut raise);
+            }
+        }
+    }
+
     #[cold]
     fn cross(&mut self, mut raise: impl FnMut(Edge)) {
         for unit in [Unit::Messages, Unit::Bytes] {

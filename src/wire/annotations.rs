@@ -22,8 +22,13 @@ const CLASS: &str = "x-opt-qd.class";
 /// False: it may have, or they may be still to come.
 #[inline(always)]
 pub fn are_absent(payload: &Payload) -> bool {
-    let [first, ..] = payload.ranges() else { return false };
-    let bytes = match first.as_slice() {
+    payload.ranges().first().is_some_and(|first| are_absent_in(first.as_slice()))
+}
+
+/// As above, of a message that is all there, or its first bytes.
+#[inline(always)]
+pub fn are_absent_in(message: &[u8]) -> bool {
+    let bytes = match message {
         [0, code::SMALL_ULONG, 0x70, code::LIST8, size, rest @ ..] => match rest.get(usize::from(*size)..) {
             Some(rest) => rest,
             None => return false,

@@ -7,9 +7,10 @@ use ringway::link::{Direction, ReceiverSettleMode, SenderSettleMode, Terminus};
 use ringway::outcome::{Fault, State, StateKind};
 use ringway::payload::Payload;
 use ringway::routing::{
-    AddressAttributes, AddressMatch, AddressRule, AddressRules, Arrival, Attach, Attached, FlowControl, Head, Output,
-    Router, RouterSettings, Treatment,
+    AddressAttributes, AddressMatch, AddressRule, AddressRules, Arrival, Attach, Attached, FlowControl, Output, Router,
+    RouterSettings, Treatment,
 };
+use ringway::run::{Arrived, Settled};
 use ringway::time::Time;
 use std::collections::HashMap;
 
@@ -59,6 +60,11 @@ pub struct Bench {
 pub fn rule(pattern: &str, treatment: Treatment) -> AddressRule {
     let attributes = AddressAttributes { treatment: Some(treatment), ..AddressAttributes::default() };
     AddressRule { matches: AddressMatch::Pattern(pattern.into()), attributes }
+}
+
+/// A whole delivery, as an engine tells of it.
+pub fn arrived(number: u32, body: &str) -> Arrived {
+    Arrived { delivery_id: number, start: 0, bytes: body.len() as u32, delivery: DeliveryId::NONE }
 }
 
 pub fn settings() -> RouterSettings {
@@ -224,17 +230,18 @@ impl Bench {
             *credit = credit.saturating_sub(1);
         }
         let wire = WireDelivery { session: SessionNumber(0), delivery_id: number };
-        let head = Head { wire, message_format: 0, settled, bytes: body.len() as u32 };
-        let straight = self.straight && complete && to.is_none();
-        if let Some(pass) = straight.then(|| self.router.pass(link, head, self.now)).flatten() {
-            let link = self.links[&pass.port];
-            self.sent.push((link, pass.delivery));
-            match self.slow.contains(&link) {
-                true => self.router.passed_partly(&pass),
-                false => self.router.passed(&pass),
+        if self.straight && complete && to.is_none() {
+            if let Some(way) = self.router.way(link, wire.session, 0, settled, self.now) {
+                let to = self.links[&way.port];
+                // An engine that takes nothing whole has no room for it.
+                if !self.slow.contains(&to) {
+                    let mut item = [arrived(number, body)];
+                    self.router.pass(&way, &mut item);
+                    self.sent.push((to, item[0].delivery));
+                    self.pending.push(Out::Send(to, body.to_owned(), way.settled, true));
+                    return (!settled).then_some(item[0].delivery);
+                }
             }
-            self.pending.push(Out::Send(link, body.to_owned(), pass.settled, true));
-            return (!settled).then_some(pass.delivery);
         }
         let arrival =
             Arrival { wire, message_format: 0, settled, complete, payload: Payload::copied(body.as_bytes()), to };
@@ -252,9 +259,10 @@ impl Bench {
         let kind = state.as_ref().map(|state| state.kind);
         let straight = self.straight && settled;
         let outcome = kind.unwrap_or(StateKind::Other);
-        if let Some((_, wire)) = straight.then(|| self.router.settle(delivery, outcome, self.now)).flatten() {
-            self.pending.push(Out::Told(wire.delivery_id, kind, true));
-            self.states.push((wire.delivery_id, state));
+        let mut item = [Settled { delivery, wire, sender_id: 0, bytes: 0 }];
+        if straight && self.router.settle(&mut item, outcome, self.now).is_some() {
+            self.pending.push(Out::Told(item[0].sender_id, kind, true));
+            self.states.push((item[0].sender_id, state));
             return;
         }
         self.router.receiver_disposition(delivery, wire, state, settled, self.now);

@@ -99,22 +99,22 @@ impl Consumer {
     }
 
     #[inline]
-    pub(super) fn assigned(&mut self, settled: bool) {
-        debug_assert!(self.credit > 0, "assigned beyond the consumer's credit");
-        self.credit = self.credit.saturating_sub(1);
+    pub(super) fn assigned(&mut self, count: u32, settled: bool) {
+        debug_assert!(self.credit >= count, "assigned beyond the consumer's credit");
+        self.credit = self.credit.saturating_sub(count);
         let kept = if settled { &mut self.passed } else { &mut self.unsettled };
-        *kept = kept.saturating_add(1);
+        *kept = kept.saturating_add(count);
     }
 
     #[inline]
-    pub(super) fn settled(&mut self) {
-        debug_assert!(self.unsettled > 0);
-        self.unsettled = self.unsettled.saturating_sub(1);
+    pub(super) fn settled(&mut self, count: u32) {
+        debug_assert!(self.unsettled >= count);
+        self.unsettled = self.unsettled.saturating_sub(count);
     }
 
     /// A delivery that was assigned and not sent at all is taken back.
     pub(super) fn unassigned(&mut self) {
-        self.settled();
+        self.settled(1);
         self.credit = self.credit.saturating_add(1);
     }
 
@@ -170,26 +170,26 @@ impl Anycast {
         high_now != high
     }
 
-    /// One of its credit becomes a delivery: neither its window nor its high-water changes.
+    /// So much of its credit becomes deliveries: neither its window nor its high-water changes.
     #[inline]
-    pub(super) fn assigned(&mut self, slot: u32, settled: bool) {
+    pub(super) fn assigned(&mut self, slot: u32, count: u32, settled: bool) {
         let Some(consumer) = self.consumers.get_mut(slot as usize) else {
             debug_assert!(false, "unknown consumer");
             return;
         };
         // Beyond the bound that a window counts to, the room stays the same.
-        let is_room = !consumer.blocked && (1..=CONSUMER_WINDOW_MAX).contains(&consumer.credit) && !consumer.left;
-        self.room -= u64::from(is_room);
-        consumer.assigned(settled);
+        let room = consumer.room();
+        consumer.assigned(count, settled);
+        self.room -= u64::from(room - consumer.room());
     }
 
     #[inline]
-    pub(super) fn settled(&mut self, slot: u32) {
+    pub(super) fn settled(&mut self, slot: u32, count: u32) {
         let Some(consumer) = self.consumers.get_mut(slot as usize) else {
             debug_assert!(false, "unknown consumer");
             return;
         };
-        consumer.settled();
+        consumer.settled(count);
         if consumer.is_gone() {
             self.consumers.remove(slot as usize);
         }

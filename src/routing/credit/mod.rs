@@ -205,11 +205,11 @@ impl AddressCredit {
         }
     }
 
-    /// A delivery came in and is assigned at once, unsettled: it used one credit and never waits. Not for multicast.
+    /// So many deliveries came in and are assigned at once, unsettled: each used one credit and never waits. Not for multicast.
     #[inline]
-    pub fn passed(&mut self, sender: SenderSlot, now: Time) {
+    pub fn passed(&mut self, sender: SenderSlot, count: u32, now: Time) {
         self.now = self.now.max(now);
-        if self.senders.passed(sender.0, self.now, self.placing()) {
+        if self.senders.passed(sender.0, count, self.now, self.placing()) {
             self.set_share();
         }
     }
@@ -239,7 +239,13 @@ impl AddressCredit {
     /// An assigned delivery is settled.
     #[inline]
     pub fn settled(&mut self, sender: SenderSlot) {
-        self.senders.settled(sender.0, self.placing());
+        self.settled_run(sender, 1);
+    }
+
+    /// So many assigned deliveries are settled.
+    #[inline]
+    pub fn settled_run(&mut self, sender: SenderSlot, count: u32) {
+        self.senders.settled(sender.0, count, self.placing());
     }
 
     /// The sender gave credit back: it answered a drain, or advanced its delivery-count by itself.
@@ -315,21 +321,22 @@ impl AddressCredit {
     /// A delivery (for multicast: a copy) is assigned to it, unsettled.
     #[inline]
     pub fn consumer_assigned(&mut self, consumer: ConsumerSlot) {
-        self.assign(consumer, false);
+        self.consumer_assigned_run(consumer, 1, false);
     }
 
     /// A delivery (for multicast: a copy) is assigned to it, settled.
     #[inline]
     pub fn consumer_assigned_settled(&mut self, consumer: ConsumerSlot) {
-        self.assign(consumer, true);
+        self.consumer_assigned_run(consumer, 1, true);
     }
 
+    /// So many deliveries (for multicast: copies) are assigned to it.
     #[inline]
-    fn assign(&mut self, consumer: ConsumerSlot, settled: bool) {
+    pub fn consumer_assigned_run(&mut self, consumer: ConsumerSlot, count: u32, settled: bool) {
         match &mut self.consumers {
-            Consumers::Anycast(anycast) => anycast.assigned(consumer.0, settled),
+            Consumers::Anycast(anycast) => anycast.assigned(consumer.0, count, settled),
             Consumers::Multicast(multicast) => {
-                multicast.assigned(consumer.0, settled, self.now);
+                (0..count).for_each(|_| multicast.assigned(consumer.0, settled, self.now));
                 self.set_share();
             }
         }
@@ -350,9 +357,15 @@ impl AddressCredit {
     /// One of its deliveries is settled.
     #[inline]
     pub fn consumer_settled(&mut self, consumer: ConsumerSlot) {
+        self.consumer_settled_run(consumer, 1);
+    }
+
+    /// So many of its deliveries are settled.
+    #[inline]
+    pub fn consumer_settled_run(&mut self, consumer: ConsumerSlot, count: u32) {
         match &mut self.consumers {
-            Consumers::Anycast(anycast) => anycast.settled(consumer.0),
-            Consumers::Multicast(multicast) => multicast.update(consumer.0, self.now, Consumer::settled),
+            Consumers::Anycast(anycast) => anycast.settled(consumer.0, count),
+            Consumers::Multicast(multicast) => multicast.update(consumer.0, self.now, |one| one.settled(count)),
         }
     }
 

@@ -151,7 +151,7 @@ impl Multicast {
     pub(super) fn assigned(&mut self, slot: u32, settled: bool, now: Time) {
         let accepted = self.accepted;
         self.change(slot, now, |member| {
-            member.consumer.assigned(settled);
+            member.consumer.assigned(1, settled);
             member.taken = (member.taken + 1).min(accepted);
         });
     }

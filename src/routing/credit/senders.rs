@@ -273,19 +273,19 @@ impl Senders {
         activated
     }
 
-    /// What `arrived` and `assigned` do, for one that is attached and has credit of its own: it holds less, its window
-    /// stays the same.
+    /// What `arrived` and `assigned` do so many times, for one that is attached and has credit of its own: it holds less, its
+    /// window stays the same.
     #[inline]
-    pub(super) fn passed(&mut self, slot: u32, now: Time, placing: Placing) -> bool {
+    pub(super) fn passed(&mut self, slot: u32, count: u32, now: Time, placing: Placing) -> bool {
         let Some(sender) = self.senders.get_mut(slot as usize) else {
             debug_assert!(false, "unknown sender");
             return false;
         };
-        debug_assert!(sender.unused > 0 && !sender.left && !sender.anonymous, "a delivery without credit");
-        sender.unsettled = sender.unsettled.saturating_add(1);
-        let spare = sender.spare;
-        self.counted -= u64::from(sender.counted() > 0);
-        sender.set_unused(sender.unused.saturating_sub(1));
+        debug_assert!(sender.unused >= count && !sender.left && !sender.anonymous, "a delivery without credit");
+        sender.unsettled = sender.unsettled.saturating_add(count);
+        let (counted, spare) = (sender.counted(), sender.spare);
+        sender.set_unused(sender.unused.saturating_sub(count));
+        self.counted -= u64::from(counted - sender.counted());
         sender.used = true;
         let activated = !sender.active;
         let since = *sender.burst_since.get_or_insert(now);
@@ -362,13 +362,13 @@ impl Senders {
 
     /// Its window is smaller: it may be below the share now.
     #[inline]
-    pub(super) fn settled(&mut self, slot: u32, placing: Placing) {
+    pub(super) fn settled(&mut self, slot: u32, count: u32, placing: Placing) {
         let Some(sender) = self.senders.get_mut(slot as usize) else {
             debug_assert!(false, "unknown sender");
             return;
         };
-        debug_assert!(sender.unsettled > 0);
-        sender.unsettled = sender.unsettled.saturating_sub(1);
+        debug_assert!(sender.unsettled >= count);
+        sender.unsettled = sender.unsettled.saturating_sub(count);
         match self.needs.list_of(slot) {
             Some(need::STARVED | need::BELOW | need::DRY) => {}
             _ if sender.spare > 0 && !placing.by_capacity => {}

@@ -164,6 +164,24 @@ impl Balanced {
         }
     }
 
+    /// How many messages in a row go to the local consumer that gets the next one: until another one has less outstanding, or as
+    /// much for longer.
+    #[inline]
+    pub fn turns(&self) -> u32 {
+        if self.locals.len() == 1 && self.order.is_empty() {
+            return u32::MAX;
+        }
+        if self.index.is_some() || !self.order.is_empty() {
+            return 1;
+        }
+        let (mut least, mut second) = (u32::MAX, u32::MAX);
+        for (_, local) in self.locals.iter().filter(|(_, local)| local.room) {
+            second = second.min(local.unsettled.max(least));
+            least = least.min(local.unsettled);
+        }
+        (second - least).max(1)
+    }
+
     /// The smallest value of a local consumer with room, and whose it is.
     #[inline]
     fn scan(&self) -> Option<(u32, u32)> {
@@ -215,15 +233,27 @@ impl Balanced {
 
     #[inline]
     pub fn local_assigned(&mut self, slot: LocalSlot) {
-        self.change_local(slot, |local| local.unsettled = local.unsettled.saturating_add(1));
+        self.local_assigned_run(slot, 1);
+    }
+
+    /// It was given so many deliveries.
+    #[inline]
+    pub fn local_assigned_run(&mut self, slot: LocalSlot, count: u32) {
+        self.change_local(slot, |local| local.unsettled = local.unsettled.saturating_add(count));
     }
 
     /// A delivery there is settled, or was taken back.
     #[inline]
     pub fn local_settled(&mut self, slot: LocalSlot) {
+        self.local_settled_run(slot, 1);
+    }
+
+    /// So many deliveries there are settled.
+    #[inline]
+    pub fn local_settled_run(&mut self, slot: LocalSlot, count: u32) {
         self.change_local(slot, |local| {
-            debug_assert!(local.unsettled > 0);
-            local.unsettled = local.unsettled.saturating_sub(1);
+            debug_assert!(local.unsettled >= count);
+            local.unsettled = local.unsettled.saturating_sub(count);
         });
     }
 
@@ -294,7 +324,7 @@ impl Index {
             if self.lowest == Some(before.unsettled) {
                 // Assigned one: the others have at least as many as it has now.
                 let next = Some(before.unsettled.saturating_add(1));
-                let follows = now.room && now.unsettled > before.unsettled;
+                let follows = now.room && Some(now.unsettled) == next;
                 self.lowest = if follows { next } else { self.filled.first() };
             }
         }

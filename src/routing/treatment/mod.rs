@@ -81,20 +81,20 @@ impl Candidates {
         }
     }
 
-    /// It was given a delivery.
+    /// It was given so many deliveries, one after the other.
     #[inline]
-    pub fn assigned(&mut self, candidate: Candidate) {
+    pub fn assigned(&mut self, candidate: Candidate, count: u32) {
         match &mut self.order {
             Order::Rotation { ring, .. } => ring.push(RING, candidate.0),
-            Order::Balanced(balanced) => balanced.local_assigned(LocalSlot(candidate.0)),
+            Order::Balanced(balanced) => balanced.local_assigned_run(LocalSlot(candidate.0), count),
         }
     }
 
-    /// A delivery that it was given is finished.
+    /// So many deliveries that it was given are finished.
     #[inline]
-    pub fn settled(&mut self, candidate: Candidate) {
+    pub fn settled(&mut self, candidate: Candidate, count: u32) {
         if let Order::Balanced(balanced) = &mut self.order {
-            balanced.local_settled(LocalSlot(candidate.0));
+            balanced.local_settled_run(LocalSlot(candidate.0), count);
         }
     }
 
@@ -116,6 +116,17 @@ impl Candidates {
         };
         self.links.get(slot as usize).copied()
     }
+
+    /// How many deliveries, as long as nothing else changes, go to who gets the next one; 0: nobody has room.
+    #[inline]
+    pub fn turns(&self) -> u32 {
+        match &self.order {
+            _ if self.with_room == 0 => 0,
+            Order::Balanced(balanced) => balanced.turns(),
+            Order::Rotation { .. } if self.with_room == 1 => u32::MAX,
+            Order::Rotation { .. } => 1,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +144,7 @@ mod tests {
         for _ in 0..6 {
             let best = all.best().unwrap();
             served.push(best.index);
-            all.assigned(places[best.index as usize]);
+            all.assigned(places[best.index as usize], 1);
         }
         assert_eq!(served, [0, 1, 2, 0, 1, 2]);
         all.set_room(places[0], false);

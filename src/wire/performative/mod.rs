@@ -9,6 +9,7 @@ mod flow;
 mod link;
 mod session;
 mod transfer;
+mod whole;
 
 pub use connection::{Close, Open};
 pub use disposition::Disposition;
@@ -16,6 +17,7 @@ pub use flow::Flow;
 pub use link::{Attach, Detach, ReceiverSettleMode, SenderSettleMode};
 pub use session::{Begin, End};
 pub use transfer::Transfer;
+pub use whole::{Heads, Whole};
 
 use super::fields::{read_descriptor, Fields};
 use super::value::{code, Reader};
