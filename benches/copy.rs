@@ -39,7 +39,8 @@ fn main() {
     }
     println!("\nlimits::COPY_BYTES_MAX is {}. What the router does:", limits::COPY_BYTES_MAX);
     println!("{:>8}{:>16}{:>28}", "bytes", "bytes written", "sent from where it came");
-    for size in SIZES {
+    // In one frame each, as the router takes them by default.
+    for size in SIZES.into_iter().filter(|size| size + 64 <= limits::MAX_FRAME_SIZE_DEFAULT as usize) {
         let output = dispatch::output_of_one(size);
         println!("{size:>8}{:>16}{:>28}", output.written, if output.in_place { "yes" } else { "no, copied once" });
     }

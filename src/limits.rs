@@ -8,7 +8,8 @@ pub const CHUNK_BYTES: usize = 64 * 1024;
 pub const RECEIVE_CHUNK_BYTES: usize = 256 * 1024;
 
 /// A payload shorter than this is copied once into the output; a longer one is sent from the chunk that
-/// received it.
+/// received it. By `cargo bench --bench copy` both cost the same at 1 KiB; at 256 bytes laying ranges costs 1.8 times
+/// as much, at 4 KiB copying 1.2 times.
 pub const COPY_BYTES_MAX: usize = 2048;
 
 /// Output bytes of one connection, not yet handed to the kernel, above which its links have no room.
