@@ -1,7 +1,7 @@
-//! Management at scale: ten thousand addresses are made and read soon, and reading everything each second costs the shards little.
+//! Management at scale: thousands of addresses are made and read soon, and reading everything each second costs the shards little.
 //!
-//! Bounds are of the router's own CPU time, which a busy machine leaves alone; `RINGWAY_MEASURE=1` holds the time by the clock
-//! to its bound as well.
+//! Bounds are of the router's own CPU time, which a busy machine leaves alone. With `RINGWAY_MEASURE=1` there are ten thousand
+//! addresses, and the time by the clock has its bound, too.
 
 mod support;
 
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use support::raw::Raw;
 use support::router::Router;
 
-const ADDRESSES: usize = 10_000;
-const CREATION: Duration = Duration::from_secs(10);
+/// What a thousand addresses may take.
+const CREATION: Duration = Duration::from_secs(1);
 
 fn manage(router: &Router, line: &[&str], input: &str) -> Value {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ringway"))
@@ -45,33 +45,35 @@ fn cpu_time(router: &Router, name: &str) -> Vec<Duration> {
 }
 
 #[test]
-fn ten_thousand_addresses_are_made_and_read_in_pages() {
+fn many_addresses_are_made_and_read_in_pages() {
+    let is_measured = std::env::var_os("RINGWAY_MEASURE").is_some();
+    let addresses: usize = if is_measured { 10_000 } else { 2000 };
+    let bound = CREATION * addresses as u32 / 1000;
     let router = Router::start_shards(2, "");
     let one = |number| json!({"type": "address", "name": format!("a{number}"), "prefix": format!("queue/{number}")});
-    let list = Value::Array((0..ADDRESSES).map(one).collect()).to_string();
+    let list = Value::Array((0..addresses).map(one).collect()).to_string();
     let (begun, before) = (Instant::now(), router.cpu_time());
     let made = manage(&router, &["create", "--stdin"], &list);
     let (took, spent) = (begun.elapsed(), router.cpu_time() - before);
-    assert_eq!(made.as_array().map(Vec::len), Some(ADDRESSES));
+    assert_eq!(made.as_array().map(Vec::len), Some(addresses));
     // The tool asks for 500 at a time.
     let (begun, before) = (Instant::now(), router.cpu_time());
     let read = manage(&router, &["query", "--type=address", "name", "prefix"], "");
     let (reading, read_spent) = (begun.elapsed(), router.cpu_time() - before);
     let names: std::collections::BTreeSet<&str> =
         read.as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
-    assert_eq!(names.len(), ADDRESSES);
-    println!("{ADDRESSES} addresses: made in {took:?}, {spent:?} of CPU; read in {reading:?}, {read_spent:?} of CPU");
-    assert!(spent + read_spent < CREATION, "{spent:?} and {read_spent:?} of CPU");
-    if std::env::var_os("RINGWAY_MEASURE").is_some() {
-        assert!(took < CREATION, "{took:?}");
-    }
+    assert_eq!(names.len(), addresses);
+    println!("{addresses} addresses: made in {took:?}, {spent:?} of CPU; read in {reading:?}, {read_spent:?} of CPU");
+    assert!(spent + read_spent < bound, "{spent:?} and {read_spent:?} of CPU");
+    assert!(!is_measured || took < bound, "{took:?}");
 }
 
 /// 2000 addresses and 200 connections, all of it asked for once a second.
 #[test]
 fn reading_everything_each_second_takes_little_of_a_shard() {
     const SECONDS: u32 = 10;
-    let router = Router::start_shards(2, "");
+    // Its clients say nothing, however long the preparation takes.
+    let router = Router::start_as("idleTimeoutSeconds: 0", "", &["--shards", "2"]);
     let _consumers: Vec<Raw> = (0..200)
         .map(|number| {
             let mut raw = Raw::session(&router, &format!("consumer-{number}"));

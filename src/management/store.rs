@@ -72,8 +72,8 @@ impl Entity {
 #[derive(Default)]
 pub struct Store {
     entities: BTreeMap<u64, Entity>,
-    /// Numbers by type and name.
-    names: HashMap<(usize, String), u64>,
+    /// Types and numbers, by name.
+    names: HashMap<String, Vec<(usize, u64)>>,
     /// How many there are of a type.
     counts: HashMap<usize, usize>,
     next_number: u64,
@@ -132,7 +132,7 @@ impl Store {
 
     pub fn keep(&mut self, entity: Entity) {
         if let Some(name) = &entity.name {
-            self.names.insert((entity.kind, name.clone()), entity.number);
+            self.names.entry(name.clone()).or_default().push((entity.kind, entity.number));
         }
         *self.counts.entry(entity.kind).or_default() += 1;
         self.entities.insert(entity.number, entity);
@@ -146,8 +146,11 @@ impl Store {
     pub fn remove(&mut self, number: u64) -> Option<Entity> {
         let entity = self.entities.remove(&number)?;
         self.counts.entry(entity.kind).and_modify(|count| *count -= 1);
-        if let Some(name) = &entity.name {
-            self.names.remove(&(entity.kind, name.clone()));
+        if let Some((name, named)) = entity.name.as_ref().and_then(|name| Some((name, self.names.get_mut(name)?))) {
+            named.retain(|(_, other)| *other != number);
+            if named.is_empty() {
+                self.names.remove(name);
+            }
         }
         Some(entity)
     }
@@ -165,12 +168,12 @@ impl Store {
         self.entities.values().filter(move |entity| entity.kind == kind)
     }
 
+    /// The one of this type, else the first of any.
     pub fn by_name(&self, kind: Option<usize>, name: &str) -> Option<&Entity> {
-        let by_type = kind.and_then(|kind| self.names.get(&(kind, name.to_owned())));
-        match by_type {
-            Some(number) => self.entities.get(number),
-            None => self.entities.values().find(|entity| entity.name.as_deref() == Some(name)),
-        }
+        let named = self.names.get(name)?;
+        let of_type = named.iter().find(|(of, _)| Some(*of) == kind);
+        let (_, number) = of_type.or_else(|| named.iter().min_by_key(|(_, number)| *number))?;
+        self.entities.get(number)
     }
 
     /// `schema`: identities may have their type in front.
