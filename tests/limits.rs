@@ -167,6 +167,42 @@ fn case_22_the_largest_message_passes_and_one_byte_more_is_refused() {
     consumer.expect_alive(1);
 }
 
+/// Section 2.7.3: what is larger than a receiver takes isn't sent to it. Its sender hears why, and both links live.
+#[test]
+fn a_receivers_own_max_message_size_is_kept() {
+    let router = Router::start(PLAIN);
+    let mut consumer = Raw::session(&router, "consumer");
+    let link = consumer.attach(receiver_attach("small", 0, "q").with(attach::MAX_MESSAGE_SIZE, 20_000u64));
+    consumer.credit(&link, 10);
+    let mut producer = Raw::session(&router, "producer");
+    let sender = producer.attach_sender(0, "q");
+    // In one frame, as a stream that the receiver has seen a part of, and one that fits.
+    for (id, bytes) in [(0, 20_001 - 8), (1, 100_000), (2, 20_000 - 8)] {
+        producer.wait_for_limit(&sender, id + 1);
+        send_in_frames(&mut producer, 0, id, &data_message(&vec![7; bytes]), true);
+        if id < 2 {
+            producer.expect_outcomes(id, id, REJECTED);
+        }
+    }
+    let mut bytes = 0;
+    let first = loop {
+        let frame = consumer.expect(TRANSFER);
+        bytes += frame.payload.len();
+        assert!(bytes <= 20_000, "{bytes} bytes of a message, or more, on a link that takes 20 000");
+        if frame.field(transfer::ABORTED).is_true() {
+            bytes = 0;
+        } else if !frame.field(transfer::MORE).is_true() {
+            break frame;
+        }
+    };
+    assert_eq!(bytes, 20_000);
+    // A delivery's later frames may leave its id out.
+    let id = first.field(transfer::DELIVERY_ID).number().expect("each frame of the router's has it") as u32;
+    consumer.send(&disposition_frame(id, id, true, accepted()));
+    producer.expect_outcomes(2, 2, ACCEPTED);
+    consumer.expect_alive(1);
+}
+
 #[test]
 fn case_22_no_limit_is_said_by_saying_none() {
     let router = Router::start(PLAIN);

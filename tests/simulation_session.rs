@@ -32,6 +32,7 @@ fn attach(client: &mut Client, session: SessionIndex, name: &str, address: &str,
             role,
             sender_settle_mode: SenderSettleMode::Mixed,
             receiver_settle_mode: ReceiverSettleMode::First,
+            max_message_size: None,
         },
     )
 }

@@ -416,6 +416,7 @@ impl Driver {
             snd_settle_mode: [wire::SenderSettleMode::Mixed, wire::SenderSettleMode::Settled][kind as usize / 4 % 2],
             source: (kind & 24 != 8).then_some(source.as_slice()),
             target: (kind & 24 != 16).then_some(target.as_slice()),
+            max_message_size: (kind % 16 == 6).then_some(300),
             initial_delivery_count: if wrong { None } else { Some(kind as u32 >> 5) },
             ..wire::Attach::default()
         };
@@ -570,6 +571,10 @@ impl Driver {
             Event::Unsent { delivery } => {
                 let model = self.links.iter_mut().find(|model| model.sending == Some(delivery));
                 model.expect("only what is under way can be unsent").sending = None;
+            }
+            Event::Refused { delivery } => {
+                let is_under_way = self.links.iter().any(|model| model.sending == Some(delivery));
+                assert!(is_under_way, "only what is under way can be refused");
             }
             // What it gave back may be granted anew, and was not used.
             Event::SenderDrained { link, .. } | Event::Credit { link, .. } => {

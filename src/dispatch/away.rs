@@ -216,6 +216,11 @@ impl Dispatch {
         self.outbox.push(delivery.shard(), Note::Unsent { delivery });
     }
 
+    /// A delivery that another shard has is larger than its receiver takes.
+    pub(super) fn refused_elsewhere(&mut self, delivery: DeliveryId) {
+        self.outbox.push(delivery.shard(), Note::Refused { delivery });
+    }
+
     /// A link of the router's own is over.
     pub(super) fn own_link_ended(&mut self, link: LinkId, now: Time) {
         let port = self.router.port(link);

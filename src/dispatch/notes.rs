@@ -80,6 +80,11 @@ impl Dispatch {
                     self.router.delivery_unsent(delivery, now);
                 }
             }
+            Note::Refused { delivery } => {
+                if let Some(delivery) = self.router.known_elsewhere(delivery) {
+                    self.router.delivery_too_large(delivery, now);
+                }
+            }
             Note::PayloadReleased { connection, session, bytes } => {
                 if let Some(engine) = self.engine(connection) {
                     engine.payload_released(session, bytes);

@@ -3,13 +3,16 @@
 //! Owns: the parcels being filled, those that wait, and empty ones. Doesn't: know what a note means.
 //!
 //! Invariants: notes to a shard leave in the order in which they were put; nothing is lost. What waits is bounded by credit
-//! and windows, and by that a connection which fills a crowded outbox rests.
+//! and windows, and by that a connection which fills a crowded outbox rests. Payload in a parcel counts in the router's
+//! account from the parcel's end to its unpacking.
 
 use crate::ids::ShardId;
 use crate::limits;
+use crate::memory::Memory;
 use crate::mesh::{Note, Parcel};
 use crate::payload::Payload;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A parcel with so much in it is followed by another one, so that the work it makes is bounded.
 const PARCEL_NOTES_MAX: usize = 512;
@@ -19,6 +22,8 @@ const CROWD: usize = 8;
 /// Empty parcels that are kept: as many as a lane takes and a crowd has, since so many come back at once from a shard that was
 /// behind.
 const EMPTY_MAX: usize = limits::LANE_PARCELS + 2 * CROWD;
+/// Payload bytes from which on a parcel counts in the account: less is less than what is moved without one.
+const COUNTED_BYTES_MIN: usize = 4096;
 
 /// For one shard.
 #[derive(Default)]
@@ -33,15 +38,16 @@ pub struct Outbox {
     bags: Vec<Bag>,
     /// Empty parcels of this shard's.
     empty: Vec<Parcel>,
+    memory: Arc<Memory>,
     pub notes_sent: u64,
     pub notes_received: u64,
 }
 
 impl Outbox {
     /// For so many shards.
-    pub fn new(shards: u16) -> Outbox {
+    pub fn new(shards: u16, memory: Arc<Memory>) -> Outbox {
         let bags = (0..if shards > 1 { shards } else { 0 }).map(|_| Bag::default()).collect();
-        Outbox { bags, empty: Vec::new(), notes_sent: 0, notes_received: 0 }
+        Outbox { bags, empty: Vec::new(), memory, notes_sent: 0, notes_received: 0 }
     }
 
     /// Tells a shard something.
@@ -78,6 +84,10 @@ impl Outbox {
         for empty in bag.theirs.drain(..) {
             full.take_along(empty);
         }
+        let bytes = counted_bytes(&full);
+        if bytes > 0 {
+            self.memory.add(bytes);
+        }
         bag.full.push_back(full);
     }
 
@@ -111,11 +121,20 @@ impl Outbox {
                 self.empty.push(own);
             }
         }
+        let bytes = counted_bytes(&parcel);
+        if bytes > 0 {
+            self.memory.remove(bytes);
+        }
         parcel.clear(notes);
         if let Some(bag) = self.bags.get_mut(usize::from(from.0)) {
             bag.theirs.push(parcel);
         }
     }
+}
+
+/// What a parcel counts as in the account.
+fn counted_bytes(parcel: &Parcel) -> usize {
+    Some(parcel.bytes_len()).filter(|bytes| *bytes >= COUNTED_BYTES_MIN).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -138,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_a_full_lane_gives_back_stays_in_order() {
-        let mut outbox = Outbox::new(3);
+        let mut outbox = Outbox::new(3, Arc::default());
         for number in 0..2 * PARCEL_NOTES_MAX + 3 {
             outbox.push(ShardId(2), note(number));
         }
@@ -165,7 +184,7 @@ mod tests {
 
     #[test]
     fn parcels_go_to_and_fro_and_none_is_made_anew() {
-        let mut shards = [Outbox::new(2), Outbox::new(2)];
+        let mut shards = [Outbox::new(2, Arc::default()), Outbox::new(2, Arc::default())];
         let mut most = 0;
         for round in 0..1000 {
             let mut lane = Vec::new();

@@ -66,6 +66,9 @@ pub enum Event {
     PayloadSent { delivery: DeliveryId, link: LinkHandle, bytes: usize, complete: bool },
     /// Nothing of this delivery, which `send` took, went to the peer or ever will: its link ends, as the next events say.
     Unsent { delivery: DeliveryId },
+    /// This delivery is larger than its receiver's max-message-size: the receiver gets nothing of it, or an abort behind what
+    /// it got. `PayloadSent` follows as for others.
+    Refused { delivery: DeliveryId },
     /// Outgoing links of this session may send again, after `send` said that there was no room.
     SessionWritable { session: SessionNumber },
     /// The router holds as much payload of this session as it may, so the peer can send nothing on it. Told once until

@@ -140,7 +140,7 @@ fn on_transfer_first(
     }
     state.credit -= 1;
     let bytes = payload.len();
-    if state.max_message_size > 0 && bytes as u64 > state.max_message_size {
+    if bytes as u64 > state.max_message_size {
         return violation(fault::MESSAGE_SIZE_EXCEEDED, "the message exceeds max-message-size");
     }
     let channel = state.channel;
@@ -186,7 +186,7 @@ fn on_transfer_more(
     }
     partial.settled |= transfer.settled.unwrap_or(false);
     partial.bytes += payload.len() as u64;
-    if !transfer.aborted && state.max_message_size > 0 && partial.bytes > state.max_message_size {
+    if !transfer.aborted && partial.bytes > state.max_message_size {
         return Err(Violation::link(link, fault::MESSAGE_SIZE_EXCEEDED, "the message exceeds max-message-size"));
     }
     let ends = transfer.aborted || !transfer.more;

@@ -58,7 +58,7 @@ pub(super) struct Link<S = Box<Sending>> {
     pub limit: u32,
     /// Outgoing: the receiver sent a flow, so `limit` means something.
     pub flow_seen: bool,
-    /// Incoming: bytes of the largest message; 0: any.
+    /// Bytes of the largest message that its receiver takes: this side or, of an outgoing link, the peer. `u64::MAX`: any.
     pub max_message_size: u64,
     /// Incoming: the delivery of which more frames are to come.
     pub partial: Option<Box<Partial>>,
@@ -81,6 +81,15 @@ pub(super) struct Partial {
 pub(super) struct Asked {
     source: Option<Box<[u8]>>,
     target: Option<Box<[u8]>>,
+}
+
+/// A max-message-size, where absent and 0 mean that there is none (section 2.7.3).
+fn size_limit(bytes: u64) -> u64 {
+    if bytes == 0 {
+        u64::MAX
+    } else {
+        bytes
+    }
 }
 
 impl Link {
@@ -109,7 +118,10 @@ impl Link {
             credit_untold: 0,
             limit: settings.initial_serial,
             flow_seen: false,
-            max_message_size: settings.max_message_size,
+            max_message_size: match direction {
+                Direction::Incoming => size_limit(settings.max_message_size),
+                Direction::Outgoing => u64::MAX,
+            },
             partial: None,
             sending: None,
             asked: None,
@@ -189,6 +201,10 @@ impl Engine {
                 Direction::Incoming => attach.initial_delivery_count.unwrap_or(0),
                 Direction::Outgoing => initial,
             },
+            max_message_size: match direction {
+                Direction::Incoming => size_limit(self.settings.max_message_size),
+                Direction::Outgoing => size_limit(attach.max_message_size.unwrap_or(0)),
+            },
             asked: Some(Box::new(Asked {
                 source: attach.source.map(Into::into),
                 target: attach.target.map(Into::into),
@@ -256,15 +272,13 @@ impl Engine {
 impl Engine {
     /// Accepts an attach. `token` is handed back by `link_token` and `LinkEnded`.
     pub fn accept_link(&mut self, link: LinkHandle, token: LinkId, answer: LinkAnswer<'_>) {
-        let settings_max = self.settings.max_message_size;
         let Some(state) = self.links.get_mut(link).filter(|link| link.state == LinkState::Announced) else { return };
         state.state = LinkState::Attached;
         state.token = Some(token);
-        state.max_message_size = match answer.max_message_size {
-            Some(own) if own > 0 && settings_max > 0 => own.min(settings_max),
-            Some(own) if own > 0 => own,
-            _ => settings_max,
-        };
+        if state.direction == Direction::Incoming {
+            let own = size_limit(answer.max_message_size.unwrap_or(0));
+            state.max_message_size = own.min(state.max_message_size);
+        }
         let asked = state.asked.take();
         let (mut source, mut target) = asked.map_or((None, None), |asked| (asked.source, asked.target));
         if let Some(address) = answer.dynamic_address {
@@ -285,7 +299,7 @@ impl Engine {
             source: source.as_deref(),
             target: target.as_deref(),
             initial_delivery_count: (!incoming).then_some(state.delivery_count),
-            max_message_size: (incoming && state.max_message_size > 0).then_some(state.max_message_size),
+            max_message_size: (incoming && state.max_message_size < u64::MAX).then_some(state.max_message_size),
             ..wire::Attach::default()
         };
         self.write_frame(channel, &Performative::Attach(attach));

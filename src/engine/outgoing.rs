@@ -27,8 +27,15 @@ pub(super) struct Sending {
     /// All its payload is here.
     complete: bool,
     aborted: bool,
+    /// It is larger than its receiver takes: nothing more of it is written but the abort of what was, and the rest of its
+    /// payload is let go of.
+    refused: bool,
+    /// That is to be told.
+    refusal_due: bool,
     /// Its last frame is written.
     finished: bool,
+    /// Bytes of it that came, written or not.
+    size: u64,
     /// Given when the first frame is written.
     pub delivery_id: Option<u32>,
     payload: Payload,
@@ -69,7 +76,23 @@ impl Sending {
 
     /// Whether there is a frame to write.
     fn has_more(&self) -> bool {
-        !self.finished && (self.left > 0 || self.complete || self.aborted)
+        !self.finished && (self.aborted || !self.refused && (self.left > 0 || self.complete))
+    }
+
+    /// More of it came, and is let go of.
+    fn discard(&mut self, bytes: usize, complete: bool) {
+        self.unreported += bytes;
+        self.complete |= complete;
+        self.finished = self.complete && !self.aborted;
+    }
+
+    /// It is larger than its receiver takes (section 2.7.3): what is here of it goes.
+    fn refuse(&mut self) {
+        (self.refused, self.refusal_due) = (true, true);
+        self.aborted = self.delivery_id.is_some();
+        self.payload = Payload::new();
+        let left = std::mem::take(&mut self.left);
+        self.discard(left, false);
     }
 }
 
@@ -105,7 +128,8 @@ fn has_room(session: &Session, output: &Transmit, bounds: Bounds) -> bool {
 /// Commands.
 impl Engine {
     /// Begins a delivery on an outgoing link that has credit and no delivery under way. Without room or credit it is
-    /// held: nothing is lost, and the credit that the receiver gave is never exceeded.
+    /// held: nothing is lost, and the credit that the receiver gave is never exceeded. One that turns out to be larger than
+    /// the receiver takes goes on as others do (`PayloadSent` tells of its bytes), but nobody gets it: `Refused` says so.
     #[inline]
     pub fn send(
         &mut self,
@@ -130,7 +154,8 @@ impl Engine {
             let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else {
                 return Sent::Whole { room: true };
             };
-            if state.credit_left() > 0 && has_room(session, &self.output, bounds) {
+            let fits = left as u64 <= state.max_message_size;
+            if fits && state.credit_left() > 0 && has_room(session, &self.output, bounds) {
                 write_whole(session, state, &mut self.output, link, delivery, message_format, settled, &payload, left);
                 if self.settings.sabotage.meets(Sabotage::SendTwice, state.delivery_count)
                     && state.credit_left() > 0
@@ -223,7 +248,10 @@ impl Engine {
             settled,
             complete,
             aborted: false,
+            refused: false,
+            refusal_due: false,
             finished: false,
+            size: left as u64,
             delivery_id: None,
             payload,
             left,
@@ -231,6 +259,11 @@ impl Engine {
             report_due: false,
             blocked: false,
         };
+        if self.is_too_large(link, &sending) {
+            sending.refuse();
+            self.keep_sending(link, channel, Box::new(sending), Pause::Finished);
+            return Sent::Partly;
+        }
         let pause = self.write_frames(link, channel, &mut sending);
         if pause == Pause::Finished {
             return Sent::Whole { room: self.room_or_wait(channel) };
@@ -247,9 +280,17 @@ impl Engine {
     /// and of its end.
     pub fn send_more(&mut self, link: LinkHandle, delivery: DeliveryId, complete: bool, payload: Payload) -> Sent {
         let Some((channel, mut sending)) = self.take_sending(link, delivery) else { return Sent::Partly };
-        sending.left += payload.len();
-        sending.payload.append(payload);
-        sending.complete |= complete;
+        sending.size += payload.len() as u64;
+        if !sending.refused && self.is_too_large(link, &sending) {
+            sending.refuse();
+        }
+        if sending.refused {
+            sending.discard(payload.len(), complete);
+        } else {
+            sending.left += payload.len();
+            sending.payload.append(payload);
+            sending.complete |= complete;
+        }
         if sending.blocked {
             self.put_sending(link, sending);
             return Sent::Partly;
@@ -271,10 +312,11 @@ impl Engine {
                 self.links.get(link).filter(|state| state.credit_left() > 0).map(|state| state.credit_event(link));
             self.queue.extend(credit.map(super::connection::Queued::Event));
         }
-        if sending.delivery_id.is_none() || sending.finished {
+        let is_out = sending.delivery_id.is_none() || sending.finished || sending.refused && !sending.aborted;
+        if is_out {
             return Sent::Whole { room: self.room_or_wait(channel) };
         }
-        sending.aborted = true;
+        (sending.aborted, sending.complete) = (true, true);
         sending.payload = Payload::new();
         sending.left = 0;
         let pause = if sending.blocked { Pause::NoRoom } else { self.write_frames(link, channel, &mut sending) };
@@ -290,6 +332,10 @@ impl Engine {
     #[inline]
     fn bounds(&self) -> Bounds {
         Bounds { mark: self.output_mark, unsettled_max: self.settings.unsettled_max }
+    }
+
+    fn is_too_large(&self, link: LinkHandle, sending: &Sending) -> bool {
+        self.links.get(link).is_some_and(|state| sending.size > state.max_message_size)
     }
 
     fn take_sending(&mut self, link: LinkHandle, delivery: DeliveryId) -> Option<(u16, Box<Sending>)> {
@@ -311,7 +357,7 @@ impl Engine {
 
     /// Puts a delivery back and notes what it waits for and what is to be told of it.
     fn keep_sending(&mut self, link: LinkHandle, channel: u16, mut sending: Box<Sending>, pause: Pause) {
-        let tell = sending.unreported > 0 || sending.finished;
+        let tell = sending.unreported > 0 || sending.finished || sending.refusal_due;
         if tell && !std::mem::replace(&mut sending.report_due, true) {
             self.reports.push_back(link);
         }
@@ -439,9 +485,20 @@ impl Engine {
                 continue;
             }
             let (delivery, complete) = (sending.delivery, sending.finished);
+            if std::mem::take(&mut sending.refusal_due) {
+                sending.report_due = true;
+                self.reports.push_front(link);
+                return Some(Event::Refused { delivery });
+            }
             let bytes = std::mem::take(&mut sending.unreported);
             if complete {
+                let unused = sending.refused && sending.delivery_id.is_none() && state.flow_seen;
                 state.sending = None;
+                if unused {
+                    // As of one that `send_abort` gave up before it began.
+                    let credit = state.credit_event(link);
+                    self.queue.push_back(super::connection::Queued::Event(credit));
+                }
             }
             return Some(Event::PayloadSent { delivery, link, bytes, complete });
         }
@@ -489,7 +546,11 @@ fn write_frame(wire: &mut Wire<'_>, link: LinkHandle, channel: u16, sending: &mu
     write_payload(wire.output, &mut sending.payload, count, sending.left);
     sending.left -= count;
     sending.unreported += count;
-    sending.finished = sending.aborted || (sending.complete && sending.left == 0);
+    sending.finished = sending.left == 0 && (sending.complete || sending.aborted && !sending.refused);
+    if std::mem::take(&mut sending.aborted) && !sending.settled {
+        // An aborted delivery is settled at both ends (section 2.7.5).
+        state.unsettled -= u32::from(wire.session.outgoing.remove(delivery_id).is_some());
+    }
     wire.session.next_outgoing_id = wire.session.next_outgoing_id.wrapping_add(1);
     wire.session.remote_incoming_window -= 1;
     None

@@ -55,6 +55,10 @@ pub enum Note {
     Unsent {
         delivery: DeliveryId,
     },
+    /// From the home: a delivery is larger than its receiver takes.
+    Refused {
+        delivery: DeliveryId,
+    },
     /// From the owner: payload bytes that a session brought have left the router.
     PayloadReleased {
         connection: ConnectionId,

@@ -91,6 +91,26 @@ impl Router {
         }
     }
 
+    /// A delivery or copy is larger than its consumer takes, and that hears nothing of it: as if it had rejected it.
+    pub fn delivery_too_large(&mut self, id: DeliveryId, now: Time) {
+        self.begin(now);
+        let Some(slot) = self.deliveries.slot(id) else { return };
+        let record = &self.deliveries[slot];
+        if record.stage != Stage::Assigned || record.kind == Kind::Message {
+            return;
+        }
+        let state = rejected("amqp:link:message-size-exceeded", "the message is larger than its receiver takes");
+        if record.kind == Kind::Copy {
+            self.rank_outcome(slot, Some(state));
+        } else if record.is(OPEN) {
+            self.tell_sender(slot, Some(state), true);
+        } else if !record.is(COUNTED) {
+            self.deliveries[slot].set(COUNTED);
+            self.count_dropped(slot);
+        }
+        self.settle_consumer_side(slot);
+    }
+
     /// Ends a delivery that is wholly sent, both sides at once: what `tell_sender`, `finish` and `review` do, with each
     /// link and the address looked up once. Gives whom to tell the outcome, where somebody waits for it.
     #[inline]

@@ -60,6 +60,8 @@ pub struct Message {
     pub begun_at: Time,
     pub progress: Progress,
     pub digest: u64,
+    /// Bytes.
+    pub size: usize,
     pub copies: Vec<Copy>,
     /// What its sender was told, and whether that is the last word.
     pub outcome: Option<(StateKind, Vec<u8>)>,
@@ -74,6 +76,8 @@ pub struct LinkRecord {
     pub sends: bool,
     /// None: an anonymous sender.
     pub address: Option<String>,
+    /// Bytes of the largest message that the receiver takes; None: any.
+    pub max_message_size: Option<u64>,
     /// The receiver asked for settled deliveries.
     pub settled_mode: bool,
     /// Its connection and session are never the reason why it gets nothing.
@@ -91,6 +95,11 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
+    /// Whether a message is larger than this receiver takes.
+    pub fn is_too_small_for(&self, message: &Message) -> bool {
+        self.max_message_size.is_some_and(|most| message.size as u64 > most)
+    }
+
     pub fn is_live(&self) -> bool {
         self.attached_at.is_some() && self.leaving_at.is_none()
     }
@@ -115,6 +124,7 @@ pub enum Observation {
         address: String,
         settled: bool,
         digest: u64,
+        size: usize,
     },
     Completed {
         key: Key,
@@ -166,7 +176,14 @@ pub struct Model {
 
 impl Model {
     /// A link that an actor is about to attach.
-    pub fn add_link(&mut self, sends: bool, address: Option<String>, settled_mode: bool, prompt: bool) -> LinkNumber {
+    pub fn add_link(
+        &mut self,
+        sends: bool,
+        address: Option<String>,
+        settled_mode: bool,
+        prompt: bool,
+        max_message_size: Option<u64>,
+    ) -> LinkNumber {
         let number = LinkNumber(self.links.len() as u32);
         self.links.insert(
             number,
@@ -175,6 +192,7 @@ impl Model {
                 address,
                 settled_mode,
                 prompt,
+                max_message_size,
                 attached_at: None,
                 leaving_at: None,
                 ended_at: None,
@@ -223,7 +241,7 @@ impl Model {
                 record.leaving_at.get_or_insert(now);
                 record.ended_at = Some(now);
             }
-            Observation::Begun { key, link, address, settled, digest } => {
+            Observation::Begun { key, link, address, settled, digest, size } => {
                 let sequence = self.next_sequence.entry(*link).or_default();
                 *sequence += 1;
                 let message = Message {
@@ -234,6 +252,7 @@ impl Model {
                     begun_at: now,
                     progress: Progress::Begun,
                     digest: *digest,
+                    size: *size,
                     copies: Vec::new(),
                     outcome: None,
                     outcome_settled: false,

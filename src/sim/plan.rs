@@ -124,6 +124,8 @@ pub struct ReceiverPlan {
     pub change_every: Option<Duration>,
     /// What asks for a reply gets one through this (anonymous) sender of the same client.
     pub reply_through: Option<usize>,
+    /// Bytes of the largest message that it takes; None: any.
+    pub max_message_size: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -251,7 +253,8 @@ fn world(random: &mut Random, mut shards: Random) -> WorldSettings {
             delay_max: Duration::from_micros(shards.skewed(1, 20_000)),
             parcels: shards.skewed(1, 64) as usize,
         },
-        memory_limit: None,
+        // Now and then so little that windows stay small and output short; seldom so little that nothing new is taken.
+        memory_limit: shards.percent(20).then(|| shards.between(1, 16) as usize * (256 << 10)),
         sabotage: sabotage::Switch::default(),
         trace: false,
     }
@@ -339,7 +342,8 @@ fn sender(random: &mut Random, duration: Duration, addresses: &[String]) -> Send
         2 => (SenderSettleMode::Mixed, 0),
         _ => (SenderSettleMode::Unsettled, 0),
     };
-    let messages = random.skewed(1, 300) as u32;
+    let huge = random.percent(1);
+    let messages = random.skewed(1, if huge { 4 } else { 300 }) as u32;
     let mut addresses = addresses.to_vec();
     if anonymous {
         if random.percent(20) {
@@ -357,7 +361,7 @@ fn sender(random: &mut Random, duration: Duration, addresses: &[String]) -> Send
         settled_percent,
         messages,
         interval: random.percent(40).then(|| duration / (messages + 1)),
-        size_max: *random.pick(&[8, 200, 2000, 5000, 70_000]),
+        size_max: if huge { 1_000_000 } else { *random.pick(&[8, 200, 2000, 5000, 70_000]) },
         abort_percent: *random.pick(&[0, 0, 0, 10, 50]),
         piecemeal_percent: *random.pick(&[0, 0, 20]),
         answers_drain: random.percent(90),
@@ -386,5 +390,6 @@ fn receiver(random: &mut Random, duration: Duration, addresses: &[String]) -> Re
         drain_every: random.percent(15).then(|| milliseconds(random, 5, 300)),
         change_every: random.percent(10).then(|| milliseconds(random, 5, 300)),
         reply_through: None,
+        max_message_size: random.percent(10).then(|| random.skewed(100, 10_000)),
     }
 }

@@ -202,6 +202,7 @@ impl Scenario {
             role: Role::Sender,
             sender_settle_mode: if spec.settled { SenderSettleMode::Settled } else { SenderSettleMode::Unsettled },
             receiver_settle_mode: ReceiverSettleMode::First,
+            max_message_size: None,
         };
         let link = self.world.client_mut(peer).attach(session, request);
         let ticking = spec.interval.is_some();
@@ -232,6 +233,7 @@ impl Scenario {
             role: Role::Receiver,
             sender_settle_mode: if spec.settled_mode { SenderSettleMode::Settled } else { SenderSettleMode::Mixed },
             receiver_settle_mode: ReceiverSettleMode::First,
+            max_message_size: None,
         };
         let link = self.world.client_mut(peer).attach(session, request);
         self.receivers.push(Receiver {

@@ -5,7 +5,7 @@
 //! has no room for stays in dispatch.
 
 use super::message::digest;
-use super::world::{Peer, Wake, World, WorldSettings};
+use super::world::{Peer, PeerIndex, Wake, World, WorldSettings};
 use crate::arena::Arena;
 use crate::dispatch::{Dispatch, Moved, Report};
 use crate::engine::Transmit;
@@ -370,7 +370,7 @@ impl World {
                 state.dispatch.received(place.id, range, now);
             }
             self.note(digest(&bytes));
-            self.wake(now, Wake::ClientOutput(index));
+            self.touch(PeerIndex(index as usize));
         } else if peer.to_router.is_over(now) {
             stream.receiving = false;
             stream.input_over = true;

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// A plan takes milliseconds to run, as a rule.
 const RUNS_MAX: usize = 2000;
+/// Steps of all runs: where each takes its time, there are fewer.
+const STEPS_MAX: u64 = 30_000_000;
 
 /// The smallest plan that was found.
 pub struct Shrunk {
@@ -22,6 +24,7 @@ pub struct Shrunk {
     pub failure: Failure,
     /// Plans that were tried.
     pub runs: usize,
+    steps: u64,
 }
 
 impl fmt::Display for Shrunk {
@@ -34,7 +37,8 @@ impl fmt::Display for Shrunk {
             "shrunk in {runs} runs to {peers} clients, {links} links, {messages} messages: fails at step {step}, "
         )?;
         writeln!(f, "found by {by}: {what}")?;
-        write!(f, "{:#?}", self.plan.peers)
+        let Plan { world, peers, duration, router_stops } = &self.plan;
+        write!(f, "{world:?}\n{duration:?}, the router stops: {router_stops}\n{peers:#?}")
     }
 }
 
@@ -52,7 +56,7 @@ impl Shrunk {
 
 /// Shrinks a plan that was seen to fail.
 pub fn shrink(plan: Plan, failure: Failure) -> Shrunk {
-    let mut smallest = Shrunk { plan, failure, runs: 0 };
+    let mut smallest = Shrunk { plan, failure, runs: 0, steps: 0 };
     loop {
         let before = smallest.size();
         let mut changed = fewer_peers(&mut smallest);
@@ -68,7 +72,7 @@ pub fn shrink(plan: Plan, failure: Failure) -> Shrunk {
             }
         }
         changed |= simpler_links(&mut smallest);
-        if !changed && smallest.size() == before || smallest.runs >= RUNS_MAX {
+        if !changed && smallest.size() == before || smallest.runs >= RUNS_MAX || smallest.steps >= STEPS_MAX {
             return smallest;
         }
     }
@@ -79,11 +83,16 @@ impl Shrunk {
     fn takes(&mut self, change: impl FnOnce(&mut Plan)) -> bool {
         let mut plan = self.plan.clone();
         change(&mut plan);
-        if self.runs >= RUNS_MAX || format!("{plan:?}") == format!("{:?}", self.plan) {
+        if self.runs >= RUNS_MAX || self.steps >= STEPS_MAX || format!("{plan:?}") == format!("{:?}", self.plan) {
             return false;
         }
         self.runs += 1;
-        match run_plan(self.failure.seed, plan.clone(), false) {
+        let run = run_plan(self.failure.seed, plan.clone(), false);
+        self.steps += match &run {
+            Ok(summary) => summary.steps,
+            Err(failure) => failure.step,
+        };
+        match run {
             Err(failure) if failure.by == self.failure.by => {
                 (self.plan, self.failure) = (plan, failure);
                 true
@@ -222,7 +231,8 @@ const SENDER: [fn(&mut SenderPlan); 7] = [
     |sender| sender.receiver_mode = ReceiverSettleMode::First,
 ];
 
-const RECEIVER: [fn(&mut ReceiverPlan); 9] = [
+const RECEIVER: [fn(&mut ReceiverPlan); 10] = [
+    |receiver| receiver.max_message_size = None,
     |receiver| receiver.stall = None,
     |receiver| receiver.drain_every = None,
     |receiver| receiver.change_every = None,

@@ -140,9 +140,9 @@ impl Simulation {
         self.calm_down();
         // What is large and has to go through small windows takes its time.
         loop {
-            let before = self.observed;
+            let before = self.progress();
             self.run_until(self.world.now + QUIET_AFTER)?;
-            if self.observed == before {
+            if self.progress() == before {
                 break;
             }
         }
@@ -180,6 +180,12 @@ impl Simulation {
         self.world.now = self.world.now.max(until);
         self.model.now = self.world.now;
         Ok(())
+    }
+
+    /// Facts so far, and bytes of the messages that are not whole yet.
+    fn progress(&self) -> (u64, usize) {
+        let links = self.actors.iter().flat_map(|actor| &actor.links);
+        (self.observed, links.map(|link| link.agent.bytes_under_way()).sum())
     }
 
     /// Stalls end; what receivers hold they serve.

@@ -69,6 +69,8 @@ pub(super) struct Peer {
     /// The client sees no more bytes.
     pub over: bool,
     input_wake: Option<Time>,
+    /// What it has to say is looked at in a step to come.
+    output_wake: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -194,6 +196,11 @@ impl World {
         self.shards.iter().map(|shard| shard.pool.in_use()).sum()
     }
 
+    /// The router had no room for anything new, at some time.
+    pub fn was_full(&self) -> bool {
+        self.memory.used_max() > self.memory.limit() / 8 * 7
+    }
+
     /// The router's account of what it holds for peers.
     pub fn memory(&self) -> &Memory {
         &self.memory
@@ -227,6 +234,7 @@ impl World {
             reset: false,
             over: false,
             input_wake: None,
+            output_wake: false,
         });
         let (engine, link_capacity) = (self.engine_settings.clone(), self.settings.link_capacity);
         self.shards[shard].dispatch.accepted(id, &engine, link_capacity, self.now);
@@ -241,8 +249,10 @@ impl World {
         &mut self.peers[peer.0].client
     }
 
-    fn touch(&mut self, peer: PeerIndex) {
-        self.wake(self.now, Wake::ClientOutput(peer.0 as u32));
+    pub(super) fn touch(&mut self, peer: PeerIndex) {
+        if !std::mem::replace(&mut self.peers[peer.0].output_wake, true) {
+            self.wake(self.now, Wake::ClientOutput(peer.0 as u32));
+        }
     }
 
     pub fn timer(&mut self, at: Time, token: u64) {
@@ -343,6 +353,7 @@ impl World {
                 Happening::Internal
             }
             Wake::ClientOutput(peer) => {
+                self.peers[peer as usize].output_wake = false;
                 self.flush_client(peer as usize);
                 Happening::Internal
             }

@@ -242,6 +242,7 @@ pub fn names(events: &[Event]) -> Vec<&'static str> {
             Event::SenderDrained { .. } => "sender-drained",
             Event::PayloadSent { .. } => "payload-sent",
             Event::Unsent { .. } => "unsent",
+            Event::Refused { .. } => "refused",
             Event::SessionWritable { .. } => "session-writable",
             Event::SessionFull { .. } => "session-full",
             Event::Closed { .. } => "closed",

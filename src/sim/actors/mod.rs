@@ -37,6 +37,16 @@ pub enum Agent {
     Receiver(ReceiverAgent),
 }
 
+impl Agent {
+    /// What a sender has sent of a message that isn't complete.
+    pub fn bytes_under_way(&self) -> usize {
+        match self {
+            Agent::Sender(sender) => sender.current.as_ref().map_or(0, |sending| sending.sent),
+            Agent::Receiver(_) => 0,
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct SenderAgent {
     pub left: u32,
@@ -363,16 +373,20 @@ impl Simulation {
             LinkKind::Sender(plan) => (plan.node.clone(), Role::Sender, plan.sender_mode, plan.receiver_mode),
             LinkKind::Receiver(plan) => (plan.node.clone(), Role::Receiver, plan.sender_mode, plan.receiver_mode),
         };
+        let max_message_size = match &own.plan.kind {
+            LinkKind::Sender(_) => None,
+            LinkKind::Receiver(plan) => plan.max_message_size,
+        };
         let address = match &node {
             Node::Address(address) => Some(address.clone()),
             _ => None,
         };
         let settled_mode = sender_settle_mode == crate::link::SenderSettleMode::Settled;
         let settled_mode = settled_mode && role == Role::Receiver;
-        let number = self.model.add_link(role == Role::Sender, address, settled_mode, prompt);
+        let number = self.model.add_link(role == Role::Sender, address, settled_mode, prompt, max_message_size);
         own.number = Some(number);
         let name = format!("link-{link}");
-        let request = AttachRequest { name, node, role, sender_settle_mode, receiver_settle_mode };
+        let request = AttachRequest { name, node, role, sender_settle_mode, receiver_settle_mode, max_message_size };
         let index = self.client(actor).attach(session, request);
         self.actors[actor].links[link].link = Some(index);
     }
@@ -452,7 +466,7 @@ impl Simulation {
             }
             Event::Detached { link, refused, condition, .. } => {
                 let Some(own) = self.actors[actor].find(link) else {
-                    return self.stolen_over(actor, link, condition.as_deref());
+                    return self.stolen_over(actor, link, condition.as_deref().filter(|_| !refused));
                 };
                 self.link_over(actor, own);
                 let leave = self.actors[actor].links[own].plan.leave;

@@ -105,9 +105,9 @@ impl Simulation {
         let begun = self.client(actor).send_begin(index, settled, tag, piece, last);
         let Some((delivery_id, taken)) = begun else { return false };
         sending.sent = taken;
-        let digest = digest(&sending.bytes);
+        let (digest, whole) = (digest(&sending.bytes), sending.bytes.len());
         let number = self.actors[actor].links[link].number.expect("attached");
-        self.emit(Observation::Begun { key, link: number, address, settled, digest });
+        self.emit(Observation::Begun { key, link: number, address, settled, digest, size: whole });
         let agent = self.actors[actor].sender(link).0;
         if !settled {
             agent.in_flight.insert(delivery_id, key);

@@ -5,7 +5,11 @@ use super::{Checker, Standing};
 use crate::sim::model::{spread_of, Model, Observation, Progress, Spread};
 use crate::sim::world::World;
 
-pub struct Once;
+#[derive(Default)]
+pub struct Once {
+    /// The router was full once: then it takes nothing that begins, and what is sent settled is lost.
+    full: bool,
+}
 
 impl Checker for Once {
     fn name(&self) -> &'static str {
@@ -40,10 +44,16 @@ impl Checker for Once {
         Ok(())
     }
 
+    fn stepped(&mut self, world: &World) -> Result<(), String> {
+        self.full |= world.was_full();
+        Ok(())
+    }
+
     fn quiet(&mut self, model: &Model, _: &World, _: &[Standing]) -> Result<(), String> {
         for (key, message) in &model.messages {
             let sender = model.link(message.sender);
             let due = message.settled
+                && !self.full
                 && message.progress == Progress::Complete
                 && spread_of(&message.address) == Spread::Anycast
                 && sender.is_live()
@@ -53,7 +63,7 @@ impl Checker for Once {
             let (mut any, mut stayed) = (false, true);
             for consumer in consumers {
                 any |= consumer.credit_at.is_some_and(|at| at < message.begun_at);
-                stayed &= consumer.leaving_at.is_none();
+                stayed &= consumer.leaving_at.is_none() && !consumer.is_too_small_for(message);
             }
             // An anonymous sender may be ahead of the consumer's attach.
             if due && any && stayed && sender.address.is_some() {

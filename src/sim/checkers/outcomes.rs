@@ -3,7 +3,7 @@
 
 use super::{Checker, Standing};
 use crate::outcome::{State, StateKind};
-use crate::sim::model::{spread_of, Message, Model, Observation, Progress, Spread};
+use crate::sim::model::{spread_of, LinkRecord, Message, Model, Observation, Progress, Spread};
 use crate::sim::world::World;
 
 pub struct Outcomes;
@@ -81,6 +81,14 @@ fn settling_consumer(model: &Model, address: &str) -> bool {
     model.links.values().any(|link| link.settled_mode && link.address.as_deref() == Some(address))
 }
 
+/// Whether a message may have been refused for its size: there was a receiver that takes none so large.
+fn too_large(model: &Model, message: &Message, state: &[u8]) -> bool {
+    let of_address = |link: &&LinkRecord| !link.sends && link.address.as_deref() == Some(message.address.as_str());
+    let small = model.links.values().filter(of_address).any(|link| link.is_too_small_for(message));
+    let condition = b"amqp:link:message-size-exceeded";
+    small && state.windows(condition.len()).any(|window| window == condition)
+}
+
 fn anycast_grounds(model: &Model, message: &Message, kind: StateKind, state: &[u8]) -> bool {
     let said = message.copies.first().and_then(|copy| copy.disposed.as_ref());
     if said.is_some_and(|(said, encoded)| *said == kind && encoded == state) {
@@ -89,6 +97,7 @@ fn anycast_grounds(model: &Model, message: &Message, kind: StateKind, state: &[u
     let taken_settled = message.copies.first().map_or(settling_consumer(model, &message.address), |copy| copy.settled);
     match kind {
         StateKind::Accepted => taken_settled,
+        StateKind::Rejected => message.copies.is_empty() && too_large(model, message, state),
         // Nobody has it.
         StateKind::Released => message.copies.is_empty(),
         // It was sent, and its receiver is gone.
@@ -104,6 +113,7 @@ fn multicast_grounds(model: &Model, message: &Message, kind: StateKind, state: &
     }
     match kind {
         StateKind::Accepted => settling_consumer(model, &message.address),
+        StateKind::Rejected => too_large(model, message, state),
         StateKind::Released => message.copies.iter().all(|copy| copy.disposed.is_none()),
         StateKind::Modified => state == failed() && lost_consumer(model, &message.address),
         _ => false,

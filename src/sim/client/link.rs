@@ -34,6 +34,8 @@ pub struct AttachRequest {
     pub role: Role,
     pub sender_settle_mode: SenderSettleMode,
     pub receiver_settle_mode: ReceiverSettleMode,
+    /// Bytes of the largest message that a receiver takes; None: any.
+    pub max_message_size: Option<u64>,
 }
 
 /// A message that comes in several frames.
@@ -112,6 +114,7 @@ impl Client {
             source: Some(&source),
             target: Some(&target),
             initial_delivery_count: (request.role == Role::Sender).then_some(initial),
+            max_message_size: request.max_message_size,
             ..Attach::default()
         };
         let channel = self.sessions[session.0].channel;
@@ -378,6 +381,10 @@ impl Client {
         let Some(arriving) = &mut link.arriving else { return };
         let (delivery_id, settled) = (arriving.delivery_id, arriving.settled);
         arriving.bytes.extend_from_slice(payload);
+        let (size, most) = (arriving.bytes.len(), link.request.max_message_size);
+        if most.is_some_and(|most| size as u64 > most) {
+            return self.violate(format!("{size} bytes of a message on a link that takes {most:?}"));
+        }
         if transfer.more && !transfer.aborted {
             return;
         }
