@@ -294,7 +294,7 @@ fn case_12_foreign_protocols_on_a_plain_port() {
 
 /// A mechanism that wasn't offered: the outcome says so, then the connection closes.
 #[test]
-fn case_12_a_mechanism_that_was_not_offered() {
+fn case_07_a_mechanism_that_was_not_offered() {
     let router = Router::start(PLAIN);
     let mut raw = Raw::connect(&router);
     raw.send_bytes(&SASL_HEADER);
@@ -303,6 +303,25 @@ fn case_12_a_mechanism_that_was_not_offered() {
     raw.expect(SASL_MECHANISMS);
     assert_eq!(raw.expect(SASL_OUTCOME).number(sasl::OUTCOME_CODE), 1);
     raw.expect_end_of_stream();
+}
+
+/// Amqpnetlite 24, vertx-proton 121: EXTERNAL takes a verified client certificate, and nobody has one on a plain
+/// socket. It isn't offered, and whoever asks for it all the same is told no, whatever its initial-response.
+#[test]
+fn case_08_external_without_a_certificate_is_refused_at_once() {
+    let router = Router::start(PLAIN);
+    let external = || Frame::new(SASL_INIT).with(sasl::MECHANISM, symbol("EXTERNAL"));
+    for init in [external(), external().with(1, &b""[..]), external().with(1, &b"somebody"[..])] {
+        let mut raw = Raw::connect(&router);
+        raw.send_bytes(&SASL_HEADER);
+        raw.send(&init);
+        assert_eq!(raw.read_header(), SASL_HEADER);
+        let mechanisms = raw.expect(SASL_MECHANISMS);
+        let offered = mechanisms.field(sasl::MECHANISMS).to_string();
+        assert!(offered.contains("ANONYMOUS") && !offered.contains("EXTERNAL"), "{offered}");
+        assert_eq!(raw.expect(SASL_OUTCOME).number(sasl::OUTCOME_CODE), 1);
+        raw.expect_end_of_stream();
+    }
 }
 
 /// A router that is told to stop says so to its peers, and leaves with success.

@@ -32,9 +32,9 @@ fn case_19_refusal_is_attach_with_null_terminus_then_detach() {
     }
 }
 
-/// A transaction coordinator isn't there without a route to one.
+/// Qpid-dispatch 187, 293: a transaction coordinator isn't there without a route to one.
 #[test]
-fn case_19_a_coordinator_is_refused() {
+fn case_27_a_coordinator_without_a_route_is_refused() {
     let router = Router::start(PLAIN);
     let mut raw = Raw::session(&router, "transactional");
     let coordinator = described(COORDINATOR, Vec::new());

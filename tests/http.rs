@@ -74,8 +74,9 @@ fn what_is_switched_off_is_not_there() {
     assert_eq!((get(port, "/healthz").status, get(port, "/metrics").status), (200, 404));
 }
 
+/// Skupper-router 587.
 #[test]
-fn only_the_configured_host_is_bound() {
+fn case_10_only_the_configured_host_is_bound() {
     let (_router, port) = start("http: yes", "");
     assert_eq!(get(port, "/healthz").status, 200);
     // All of 127.0.0.0/8 is this machine, and nobody listens there.
