@@ -6,6 +6,9 @@ mod wire;
 #[path = "../fuzz/checks/engine.rs"]
 mod engine;
 
+#[path = "../fuzz/checks/router.rs"]
+mod router;
+
 /// Every file of a target's corpus.
 fn corpus(target: &str, check: impl Fn(&[u8])) {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
@@ -27,4 +30,9 @@ fn wire_corpus() {
 #[test]
 fn engine_corpus() {
     corpus("engine", engine::check);
+}
+
+#[test]
+fn router_corpus() {
+    corpus("router", router::check);
 }

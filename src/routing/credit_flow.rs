@@ -14,12 +14,12 @@ impl Consumer {
     /// Tells the address's credit what room there is. It counts up to a bound; `told_room` falls to 0 when it has to
     /// hear more.
     pub fn tell_room(&mut self, credit: &mut AddressCredit, now: Time) {
-        if self.drain {
-            credit.consumer_drain(self.slot, self.room(), now);
-        } else {
-            credit.consumer_flow(self.slot, self.room(), now);
-        }
         self.told_room = self.room().min(crate::limits::CONSUMER_WINDOW_MAX);
+        if self.drain {
+            credit.consumer_drain(self.slot, self.told_room, now);
+        } else {
+            credit.consumer_flow(self.slot, self.told_room, now);
+        }
     }
 }
 
