@@ -227,6 +227,7 @@ fn flow(count: u64, body: usize, settled: bool) {
 }
 
 /// What the router makes of one message with a body of `body` bytes, when its consumer has room.
+#[allow(dead_code, reason = "the bench `copy` alone looks at it")]
 pub struct Output {
     /// Bytes that it wrote, small payloads copied in.
     pub written: usize,

@@ -47,7 +47,7 @@ use crate::limits;
 use crate::link::Terminus;
 use crate::outcome::Fault;
 use crate::payload::{Packer, Pool, Range};
-use crate::routing::{Arrival, Attach, Edge, Notice, Output, Router, RouterSettings};
+use crate::routing::{Arrival, Attach, Edge, Output, Router, RouterSettings};
 use crate::security::Exchange;
 use crate::time::Time;
 use crate::wire;
@@ -216,21 +216,6 @@ impl Dispatch {
         &self.router
     }
 
-    fn report(&mut self, mut report: Report) {
-        use Report::{LinkAttached, LinkBlocked, LinkDetached, LinkStuck};
-        if let LinkAttached { link, .. }
-        | LinkDetached { link, .. }
-        | LinkBlocked { link, .. }
-        | LinkStuck { link, .. } = &mut report
-        {
-            // A number that no other shard gives a link.
-            let shard = link.shard().unwrap_or(self.shard);
-            let number = link.generation.wrapping_mul(u32::from(self.shards)).wrapping_add(u32::from(shard.0));
-            *link = LinkId { generation: number, ..*link };
-        }
-        self.reports.push_back(report);
-    }
-
     /// An engine about to be told something: it has an output buffer, and its events are drained afterwards.
     #[inline]
     fn engine(&mut self, id: ConnectionId) -> Option<&mut Engine> {
@@ -304,19 +289,6 @@ impl Dispatch {
                     self.pending.push(id);
                 }
             }
-        }
-    }
-
-    /// What is to be said of links that don't go on.
-    fn report_links(&mut self) {
-        while let Some(notice) = self.router.poll_notice() {
-            let (Notice::Blocked { link, .. } | Notice::Stuck { link }) = notice;
-            let Some(port) = self.router.port(link) else { continue };
-            let connection = self.number(port.connection);
-            self.report(match notice {
-                Notice::Blocked { seconds, .. } => Report::LinkBlocked { connection, link, seconds },
-                Notice::Stuck { .. } => Report::LinkStuck { connection, link },
-            });
         }
     }
 

@@ -1,8 +1,10 @@
 //! Facts about connections and links, for whoever logs. Facts, not text.
 
+use super::Dispatch;
 use crate::engine::RemoteError;
 use crate::ids::LinkId;
 use crate::link::Direction;
+use crate::routing::Notice;
 
 /// `connection` is what `accepted` gave.
 #[derive(Debug)]
@@ -62,4 +64,34 @@ pub enum Report {
         connection: u64,
         line: String,
     },
+}
+
+impl Dispatch {
+    pub(super) fn report(&mut self, mut report: Report) {
+        use Report::{LinkAttached, LinkBlocked, LinkDetached, LinkStuck};
+        if let LinkAttached { link, .. }
+        | LinkDetached { link, .. }
+        | LinkBlocked { link, .. }
+        | LinkStuck { link, .. } = &mut report
+        {
+            // A number that no other shard gives a link.
+            let shard = link.shard().unwrap_or(self.shard);
+            let number = link.generation.wrapping_mul(u32::from(self.shards)).wrapping_add(u32::from(shard.0));
+            *link = LinkId { generation: number, ..*link };
+        }
+        self.reports.push_back(report);
+    }
+
+    /// What is to be said of links that don't go on.
+    pub(super) fn report_links(&mut self) {
+        while let Some(notice) = self.router.poll_notice() {
+            let (Notice::Blocked { link, .. } | Notice::Stuck { link }) = notice;
+            let Some(port) = self.router.port(link) else { continue };
+            let connection = self.number(port.connection);
+            self.report(match notice {
+                Notice::Blocked { seconds, .. } => Report::LinkBlocked { connection, link, seconds },
+                Notice::Stuck { .. } => Report::LinkStuck { connection, link },
+            });
+        }
+    }
 }

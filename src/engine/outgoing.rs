@@ -187,10 +187,11 @@ impl Engine {
         let unsettled = self.settings.unsettled_max.saturating_sub(session.outgoing.len());
         let most = state.credit_left().min(session.remote_incoming_window) as usize;
         let items = &items[..items.len().min(most).min(unsettled)];
-        let payload_max = self.remote.max_frame_size - HEAD_BYTES_MAX;
+        let frame_max = self.remote.max_frame_size - HEAD_BYTES_MAX;
+        let payload_max = state.max_message_size.min(frame_max as u64);
         let mut output_bytes = self.output.len();
         let fits = |item: &&Arrived| {
-            let fits = output_bytes < self.output_mark && item.bytes as usize <= payload_max;
+            let fits = output_bytes < self.output_mark && u64::from(item.bytes) <= payload_max;
             output_bytes += item.bytes as usize + HEAD_BYTES_MAX;
             fits
         };

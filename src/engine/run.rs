@@ -115,14 +115,15 @@ impl Engine {
             return None;
         }
         let most = session.incoming_window.min(state.credit).min(RUN_MAX as u32) as usize;
-        let message_max = if state.max_message_size > 0 { state.max_message_size } else { u64::MAX };
         let (mut whole, mut end, mut payload_bytes) = (first, 0, 0);
         while items.len() < most {
             let start = end + HEADER_BYTES + whole.length;
             let payload = end + size - start;
             let delivery_id = whole.delivery_id;
             let entry = Incoming { link, token: None, settled: false };
-            if payload as u64 > message_max || !(first.settled || session.incoming.insert(delivery_id, entry)) {
+            if payload as u64 > state.max_message_size
+                || !(first.settled || session.incoming.insert(delivery_id, entry))
+            {
                 break;
             }
             items.push(Arrived { delivery_id, start: start as u32, bytes: payload as u32, delivery: DeliveryId::NONE });
