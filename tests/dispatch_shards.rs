@@ -3,10 +3,10 @@
 
 mod support;
 
-use ringway::wire::performative::{Attach, Flow, Performative, Role};
+use ringway::wire::performative::{Attach, Flow, Performative, Role, Transfer};
 use ringway::wire::terminus::Source;
 use std::time::Duration;
-use support::client::{source, target, wide_open, Client};
+use support::client::{first, source, target, wide_open, Client};
 use support::mesh::{message, message_to, owned_by, Connection, Mesh};
 
 /// What transfers brought, by handle.
@@ -239,6 +239,33 @@ fn an_anonymous_senders_credit_is_held_by_what_waits_elsewhere() {
     mesh.pump();
     assert_eq!(granted(mesh.client(producer)), 100);
     assert_eq!(received(mesh.client(consumer)).len(), 100);
+    mesh.end();
+}
+
+/// A settled delivery that its consumer's shard refuses for its size is over at the address's by then, and its id another's.
+#[test]
+fn what_is_too_large_for_a_consumer_elsewhere_costs_no_other_delivery() {
+    let mut mesh = Mesh::new(2).stay();
+    let address = owned_by(0, 2, "queue");
+    let (consumer, producer) = (mesh.connect(1), mesh.connect(0));
+    let (from, to) = (source(Some(&address)), target(None));
+    let (source, target) = (Some(&from[..]), Some(&to[..]));
+    let attach = Attach { name: "small", role: Role::Receiver, source, target, ..Attach::default() };
+    mesh.client(consumer).attach(0, Attach { max_message_size: Some(100), ..attach });
+    mesh.client(consumer).credit(0, 0, 0, 10);
+    mesh.client(producer).attach_sender(0, 0, "s", &address);
+    mesh.pump();
+    mesh.client(consumer).frames();
+    for number in (0..20).step_by(2) {
+        let settled = Transfer { settled: Some(true), ..first(0, number, b"large") };
+        mesh.client(producer).transfer(0, settled, &[0x75; 200]);
+        mesh.client(producer).send(0, 0, number + 1, &message(u64::from(number)));
+        mesh.pump();
+    }
+    assert_eq!(received(mesh.client(consumer)).len(), 10);
+    mesh.client(consumer).accept(0, 0, Some(9));
+    mesh.pump();
+    assert_eq!(accepted(mesh.client(producer)), 10);
     mesh.end();
 }
 

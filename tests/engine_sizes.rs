@@ -44,7 +44,7 @@ fn a_whole_message_beyond_the_receivers_size_is_refused_and_uses_no_credit() {
     assert_eq!(pair.engine.send(link, large, 0, false, true, payload(101)), Sent::Partly);
     pair.pump();
     assert_eq!(names(&pair.events), ["refused", "payload-sent", "credit"]);
-    assert!(matches!(pair.events[0], Event::Refused { delivery } if delivery == large));
+    assert!(matches!(pair.events[0], Event::Refused { delivery, settled: false, .. } if delivery == large));
     assert!(matches!(pair.events[1], Event::PayloadSent { bytes: 101, complete: true, .. }));
     assert!(matches!(pair.events[2], Event::Credit { delivery_count: 0, limit: 1, .. }));
     assert!(pair.client.frames().is_empty(), "the receiver sees nothing");

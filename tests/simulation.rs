@@ -75,6 +75,13 @@ fn many_seeds() {
     assert!(count < 100 || messages > 1000 && received > 1000 && outcomes > 1000, "nothing happened");
 }
 
+/// Found: a settled delivery that its receiver's shard refused for its size was over at the address's shard, where another
+/// had its id by then: that one was rejected.
+#[test]
+fn seed_200200_a_refusal_reaches_no_other_delivery() {
+    sim::run(200_200).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
 #[test]
 fn one_seed() {
     let Some(seed) = number("RINGWAY_SEED") else { return };

@@ -572,8 +572,9 @@ impl Driver {
                 let model = self.links.iter_mut().find(|model| model.sending == Some(delivery));
                 model.expect("only what is under way can be unsent").sending = None;
             }
-            Event::Refused { delivery } => {
-                let is_under_way = self.links.iter().any(|model| model.sending == Some(delivery));
+            Event::Refused { delivery, link, .. } => {
+                let is_it = |model: &LinkModel| model.link == link && model.sending == Some(delivery);
+                let is_under_way = self.links.iter().any(is_it);
                 assert!(is_under_way, "only what is under way can be refused");
             }
             // What it gave back may be granted anew, and was not used.

@@ -216,9 +216,20 @@ impl Dispatch {
         self.outbox.push(delivery.shard(), Note::Unsent { delivery });
     }
 
-    /// A delivery that another shard has is larger than its receiver takes.
-    pub(super) fn refused_elsewhere(&mut self, delivery: DeliveryId) {
-        self.outbox.push(delivery.shard(), Note::Refused { delivery });
+    /// A delivery that another shard has is larger than its receiver takes. One that was to go out settled, and whole, counted as
+    /// sent when it left that shard: there is nothing left of it there to be told of, and its id may be another's.
+    pub(super) fn refused_elsewhere(
+        &mut self,
+        id: ConnectionId,
+        link: LinkHandle,
+        delivery: DeliveryId,
+        settled: bool,
+    ) {
+        let Some(receiver) = find(&mut self.peers, id).and_then(|peer| peer.receiver(link)) else { return };
+        let is_over_there = settled && matches!(receiver.under_way, Some(UnderWay::Whole { .. }));
+        if !is_over_there {
+            self.outbox.push(delivery.shard(), Note::Refused { delivery });
+        }
     }
 
     /// A link of the router's own is over.

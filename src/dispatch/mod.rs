@@ -370,8 +370,10 @@ impl Dispatch {
             }
             Event::Unsent { delivery } if delivery.is_elsewhere() => self.unsent_elsewhere(delivery),
             Event::Unsent { delivery } => self.router.delivery_unsent(delivery, now),
-            Event::Refused { delivery } if delivery.is_elsewhere() => self.refused_elsewhere(delivery),
-            Event::Refused { delivery } => self.router.delivery_too_large(delivery, now),
+            Event::Refused { delivery, link, settled } if delivery.is_elsewhere() => {
+                self.refused_elsewhere(id, link, delivery, settled);
+            }
+            Event::Refused { delivery, .. } => self.router.delivery_too_large(delivery, now),
             Event::SessionFull { session } => self.session_full(id, session, now),
             Event::Closed { error } => self.connection_over(id, error, now),
             _ => {}

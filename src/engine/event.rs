@@ -67,8 +67,8 @@ pub enum Event {
     /// Nothing of this delivery, which `send` took, went to the peer or ever will: its link ends, as the next events say.
     Unsent { delivery: DeliveryId },
     /// This delivery is larger than its receiver's max-message-size: the receiver gets nothing of it, or an abort behind what
-    /// it got. `PayloadSent` follows as for others.
-    Refused { delivery: DeliveryId },
+    /// it got. `PayloadSent` follows as for others. `settled`: as `send` said.
+    Refused { delivery: DeliveryId, link: LinkHandle, settled: bool },
     /// Outgoing links of this session may send again, after `send` said that there was no room.
     SessionWritable { session: SessionNumber },
     /// The router holds as much payload of this session as it may, so the peer can send nothing on it. Told once until

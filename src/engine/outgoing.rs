@@ -489,7 +489,7 @@ impl Engine {
             if std::mem::take(&mut sending.refusal_due) {
                 sending.report_due = true;
                 self.reports.push_front(link);
-                return Some(Event::Refused { delivery });
+                return Some(Event::Refused { delivery, link, settled: sending.settled });
             }
             let bytes = std::mem::take(&mut sending.unreported);
             if complete {
