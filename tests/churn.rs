@@ -208,7 +208,8 @@ fn a_soak_ends_as_it_began() {
     let latency = both(|sample| sample.p50);
     assert!(memory.1 <= memory.0 * 1.1 + 4.0 * 1024.0, "memory grew: {memory:?} KiB");
     assert!(descriptors.1 <= descriptors.0 + 3.0, "descriptors grew: {descriptors:?}");
-    assert!(latency.1 <= latency.0 * 2.0 + 1_000.0, "latency grew: {latency:?} µs");
+    // A short one shares its cores with other tests, and their latency is what it would judge.
+    assert!(seconds <= 60 || latency.1 <= latency.0 * 2.0 + 1_000.0, "latency grew: {latency:?} µs");
 }
 
 struct Sample {
