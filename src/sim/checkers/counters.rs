@@ -36,7 +36,7 @@ fn of(counters: &routing::Counters) -> [u64; FIGURES.len()] {
 
 impl Figures {
     /// `receivers`: those that its address ever had.
-    fn count(&mut self, message: &Message, sender: &LinkRecord, receivers: Receivers) {
+    fn count(&mut self, message: &Message, sender: &LinkRecord, receivers: &[&LinkRecord]) {
         let [deliveries, presettled, egress, outcomes @ ..] = &mut self.0;
         let is_whole = message.progress == Progress::Complete && sender.is_live();
         let has_arrived = is_whole || message.outcome.is_some() || !message.copies.is_empty();
@@ -44,9 +44,13 @@ impl Figures {
         if message.settled {
             presettled.add(has_arrived.into(), 1);
         }
-        // A receiver of a message that was given up never has it whole, nor has one that went.
-        let unseen = if message.progress == Progress::Complete { receivers.gone } else { receivers.all };
-        egress.add(message.copies.len() as u64, message.copies.len() as u64 + unseen);
+        // A receiver of a message that was given up never has it whole, nor has one that went or that takes none so large.
+        let may_miss = |receiver: &&&LinkRecord| {
+            let is_whole = message.progress == Progress::Complete;
+            !is_whole || receiver.leaving_at.is_some() || receiver.is_too_small_for(message)
+        };
+        let (seen, unseen) = (message.copies.len(), receivers.iter().filter(may_miss).count());
+        egress.add(seen as u64, (seen + unseen) as u64);
         let told = message.outcome.as_ref().filter(|_| message.outcome_settled).map(|(kind, _)| *kind);
         let kinds = [StateKind::Accepted, StateKind::Rejected, StateKind::Released, StateKind::Modified];
         for (outcome, kind) in outcomes.iter_mut().zip(kinds) {
@@ -68,24 +72,16 @@ impl Figures {
     }
 }
 
-#[derive(Clone, Copy, Default)]
-struct Receivers {
-    all: u64,
-    gone: u64,
-}
-
 /// Of all messages, and of those to each address.
 fn seen(model: &Model) -> (Figures, BTreeMap<&str, Figures>) {
-    let mut receivers: BTreeMap<&str, Receivers> = BTreeMap::new();
+    let mut receivers: BTreeMap<&str, Vec<&LinkRecord>> = BTreeMap::new();
     for link in model.links.values().filter(|link| !link.sends) {
-        let of_address = receivers.entry(link.address.as_deref().unwrap_or_default()).or_default();
-        of_address.all += 1;
-        of_address.gone += u64::from(link.leaving_at.is_some());
+        receivers.entry(link.address.as_deref().unwrap_or_default()).or_default().push(link);
     }
     let (mut all, mut each) = (Figures::default(), BTreeMap::<&str, Figures>::new());
     for message in model.messages.values() {
         let (sender, address) = (model.link(message.sender), &*message.address);
-        let receivers = receivers.get(address).copied().unwrap_or_default();
+        let receivers = receivers.get(address).map_or(&[][..], |all| all);
         all.count(message, sender, receivers);
         each.entry(address).or_default().count(message, sender, receivers);
     }
