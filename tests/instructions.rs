@@ -1,5 +1,5 @@
-//! Instructions a message in routing, counted by callgrind: they grow with the number of senders or consumers, or
-//! thresholds cost where nobody set one.
+//! Instructions a message, counted by callgrind: they grow with the number of senders or consumers, thresholds cost where
+//! nobody set one, or a message costs the pure rooms more than it may.
 //!
 //! The scenarios are those that `perf/instructions` counts; this program runs itself under callgrind with N and with 2 N
 //! messages and takes the difference, so that start and set-up drop out. What a room asserts of itself counts too where
@@ -7,6 +7,8 @@
 
 #[path = "../benches/instructions/credit.rs"]
 mod credit;
+#[path = "../benches/instructions/dispatch.rs"]
+mod dispatch;
 #[path = "../benches/instructions/router.rs"]
 mod router;
 
@@ -33,13 +35,16 @@ fn one_scenario() {
 }
 
 fn find(name: &str) -> fn(u64) {
-    let mut scenarios = router::SCENARIOS.iter().chain(credit::SCENARIOS);
+    let mut scenarios = router::SCENARIOS.iter().chain(credit::SCENARIOS).chain(dispatch::SCENARIOS);
     scenarios.find(|(known, _)| *known == name).unwrap_or_else(|| panic!("no scenario {name}")).1
 }
 
 fn count(name: &str, operations: u64) -> u64 {
+    // As perf/instructions has it: of dispatch's scenarios what the rooms do.
+    let only = name.starts_with("dispatch/").then_some("--toggle-collect=*::rooms::*");
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .args(only)
         .arg(std::env::current_exe().expect("this program"))
         .args(["--exact", "--ignored", "--test-threads=1", "one_scenario"])
         .envs([(NAME, name), (OPERATIONS, &operations.to_string())])
@@ -106,4 +111,16 @@ fn thresholds_cost_a_few_instructions() {
     assert!(configured - alone <= 30.0, "{configured} with one configured, depth alone {alone}");
     let [without, with] = routing.map(|name| instructions(name, COUNT));
     assert!(with - without <= 30.0, "{with} with marks, {without} without");
+}
+
+/// Transfer in, transfer out, disposition in, disposition out and the credit for it, batched as in a flood.
+#[test]
+fn a_message_costs_the_rooms_what_it_may() {
+    for (name, bar) in [("dispatch/unsettled-100", 1200.0), ("dispatch/settled-100", 700.0)] {
+        _ = find(name);
+        if is_optimised() {
+            let each = instructions(name, COUNT);
+            assert!(each <= bar, "{name}: {each}");
+        }
+    }
 }

@@ -160,6 +160,14 @@ fn granted(bytes: &[u8]) -> Option<u32> {
     limit
 }
 
+/// A message of so many bytes, all of it one data section.
+fn message(bytes: usize) -> Vec<u8> {
+    let mut message = vec![0x00, 0x53, 0x75, 0xb0];
+    message.extend_from_slice(&(bytes as u32 - 8).to_be_bytes());
+    message.resize(bytes, b'x');
+    message
+}
+
 fn consumer_flow(received: u32) -> Flow<'static> {
     Flow {
         next_incoming_id: Some(received),
@@ -188,7 +196,7 @@ fn flow(count: u64, body: usize, settled: bool) {
     };
     transfer.encode_frame(&mut template, 0, body);
     let id_at = template.windows(4).position(|bytes| bytes == [0xff; 4]).expect("the delivery-id");
-    template.resize(template.len() + body, b'x');
+    template.extend_from_slice(&message(body));
 
     let mut input = Vec::new();
     frame_of(&mut input, |out| consumer_flow(0).encode(out));

@@ -97,7 +97,7 @@ impl Dispatch {
         let Some(way) = self.router.way(link, wire.session, message_format, settled, now) else { return Some(held) };
         let bytes = held.payload.len() as u32;
         let mut item = [Arrived { delivery_id: wire.delivery_id, start: 0, bytes, delivery: DeliveryId::NONE }];
-        let room = self.engine(way.port.connection).map_or(0, |engine| engine.room_for(way.port.link, &item));
+        let room = self.engine(way.port.connection).map_or(1, |engine| engine.room_for(way.port.link, &item));
         if room == 0 {
             return Some(held);
         }
@@ -106,12 +106,16 @@ impl Dispatch {
         if !settled {
             self.keep(id, wire, delivery);
         }
+        let (port, payload) = (way.port, held.payload);
+        let Some(peer) = find(&mut self.peers, port.connection) else {
+            self.tell(Output::Send { port, delivery, message_format, settled, complete: true, payload });
+            return None;
+        };
         self.deliveries_out += 1;
-        let peer = find(&mut self.peers, way.port.connection)?;
-        let sent = peer.engine.send(way.port.link, delivery, message_format, settled, true, held.payload);
+        let sent = peer.engine.send(port.link, delivery, message_format, settled, true, payload);
         debug_assert!(sent != Sent::Partly, "there was room");
         if sent == (Sent::Whole { room: false }) {
-            self.session_blocked(way.port);
+            self.session_blocked(port);
         }
         None
     }

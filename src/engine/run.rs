@@ -1,8 +1,8 @@
 //! Runs (see [`crate::run`]): usual frames that came one behind another, taken in one go.
 //!
-//! What is usual: on an open connection that nothing else is due on, transfers of one link, each of them a whole delivery in one
-//! frame that lies in one chunk, alike but for id, tag and payload, within window and credit, and dispositions that
-//! settle what we sent. A run leaves the engine as the same frames taken one by one do; what isn't usual, violations
+//! What is usual: on an open connection that nothing else is due on, transfers of one link of this shard, each of them a whole
+//! delivery in one frame that lies in one chunk, alike but for id, tag and payload, within window and credit, and
+//! dispositions that settle what we sent. A run leaves the engine as the same frames taken one by one do; what isn't usual, violations
 //! included, stays for [`Engine::poll_batch`].
 
 use super::connection::{Closing, Engine, Phase, OUTPUT_REST_BYTES};
@@ -15,7 +15,7 @@ use crate::outcome::State;
 use crate::payload::{Payload, Range};
 use crate::run::{Arrived, Settled, RUN_MAX};
 use crate::wire::frame::HEADER_BYTES;
-use crate::wire::performative::{Performative, Whole};
+use crate::wire::performative::{Performative, Shape, Whole};
 
 /// What a run is.
 #[derive(Debug)]
@@ -114,8 +114,13 @@ impl Engine {
         if state.direction != Direction::Incoming || state.partial.is_some() || state.drain {
             return None;
         }
+        // Its deliveries leave this shard: who has them may have to rest behind each.
+        if state.token.is_none_or(|token| token.shard().is_some()) {
+            return None;
+        }
         let most = session.incoming_window.min(state.credit).min(RUN_MAX as u32) as usize;
         let (mut whole, mut end, mut payload_bytes) = (first, 0, 0);
+        let mut shape: Option<Shape> = None;
         while items.len() < most {
             let start = end + HEADER_BYTES + whole.length;
             let payload = end + size - start;
@@ -129,12 +134,18 @@ impl Engine {
             items.push(Arrived { delivery_id, start: start as u32, bytes: payload as u32, delivery: DeliveryId::NONE });
             payload_bytes += payload;
             end += size;
-            let Some((next_size, next_channel, next)) = whole_frame(&bytes[end..], size_max) else { break };
+            let rest = &bytes[end..];
+            if let Some(next) = shape.as_ref().and_then(|shape| shape.read(rest)) {
+                (size, whole) = next;
+                continue;
+            }
+            let Some((next_size, next_channel, next)) = whole_frame(rest, size_max) else { break };
             let alike = next.handle == first.handle && next.settled == first.settled;
             if next_channel != remote_channel || !alike || next.message_format != first.message_format {
                 break;
             }
             (size, whole) = (next_size, next);
+            shape = Shape::of(&rest[..size], &whole);
         }
         let count = items.len() as u32;
         if count == 0 {

@@ -35,6 +35,12 @@ impl<'a> Quick<'a> {
         Some((Quick { rest, count }, 8 + size))
     }
 
+    /// Bytes that were not read.
+    #[inline(always)]
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Whether the field of this index was sent.
     #[inline(always)]
     pub fn has(&self, index: u8) -> bool {

@@ -17,7 +17,7 @@ pub use flow::Flow;
 pub use link::{Attach, Detach, ReceiverSettleMode, SenderSettleMode};
 pub use session::{Begin, End};
 pub use transfer::Transfer;
-pub use whole::{Heads, Whole};
+pub use whole::{Heads, Shape, Whole};
 
 use super::fields::{read_descriptor, Fields};
 use super::value::{code, Reader};

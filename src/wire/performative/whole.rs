@@ -20,6 +20,9 @@ pub struct Whole {
     pub settled: bool,
     /// Of the performative; the payload follows.
     pub length: usize,
+    /// Where the id's field is in it, and the tag's.
+    id_at: usize,
+    tag_at: usize,
 }
 
 impl Whole {
@@ -36,7 +39,9 @@ impl Whole {
         }
         let (mut handle, mut delivery_id, mut tag) = (0, None, None);
         fields.uint(&mut handle)?;
+        let id_at = length - fields.left();
         fields.optional_uint(&mut delivery_id)?;
+        let tag_at = length - fields.left();
         fields.optional_binary(&mut tag)?;
         let (mut message_format, mut settled, mut flag) = (None, None, false);
         if fields.has(3) {
@@ -63,6 +68,8 @@ impl Whole {
             message_format: message_format.unwrap_or(0),
             settled: settled.unwrap_or(false),
             length,
+            id_at,
+            tag_at,
         })
     }
 }
@@ -90,10 +97,54 @@ impl Quick<'_> {
     }
 }
 
-/// Bytes that a head of [`Heads`] is kept in: more than it takes.
+/// Bytes that a frame's head is kept in, by [`Shape`] where it fits, by [`Heads`] always.
 const HEAD_BYTES_MAX: usize = 48;
 /// Below it, delivery-ids have shorter encodings.
 const WIDE_FROM: u32 = 256;
+
+/// What the frame of a whole delivery looks like: header and transfer, but for its id and tag. Those behind it are like it, as a
+/// rule, and are read by a comparison.
+pub struct Shape {
+    whole: Whole,
+    frame_bytes: usize,
+    /// The bytes that have to be the same; the others are 0 in both.
+    head: [u8; HEAD_BYTES_MAX],
+    mask: [u8; HEAD_BYTES_MAX],
+}
+
+impl Shape {
+    /// That of a frame which `whole` was read from. None: its head is long, or its id short.
+    pub fn of(frame: &[u8], whole: &Whole) -> Option<Shape> {
+        let head_bytes = HEADER_BYTES + whole.length;
+        let (id_at, tag_at) = (HEADER_BYTES + whole.id_at, HEADER_BYTES + whole.tag_at);
+        if head_bytes > HEAD_BYTES_MAX || frame.get(id_at) != Some(&code::UINT) {
+            return None;
+        }
+        let mut mask = [0; HEAD_BYTES_MAX];
+        mask[..head_bytes].fill(0xff);
+        // Behind the constructors, and the tag's size.
+        mask[id_at + 1..tag_at].fill(0);
+        mask[tag_at + 2..tag_at + 2 + whole.tag_bytes].fill(0);
+        let mut head = mask;
+        head.iter_mut().zip(frame).for_each(|(ours, byte)| *ours &= byte);
+        Some(Shape { whole: *whole, frame_bytes: frame.len(), head, mask })
+    }
+
+    /// What the frame says that `bytes` begin with, and how long it is, where it is all there and of this shape.
+    #[inline(always)]
+    pub fn read(&self, bytes: &[u8]) -> Option<(usize, Whole)> {
+        let head = bytes.first_chunk::<HEAD_BYTES_MAX>()?;
+        let mut differs = 0;
+        for at in 0..HEAD_BYTES_MAX {
+            differs |= head[at] & self.mask[at] ^ self.head[at];
+        }
+        if differs != 0 || bytes.len() < self.frame_bytes {
+            return None;
+        }
+        let delivery_id = u32::from_be_bytes(*head.get(HEADER_BYTES + self.whole.id_at + 1..)?.first_chunk()?);
+        Some((self.frame_bytes, Whole { delivery_id, ..self.whole }))
+    }
+}
 
 /// Writes the frames of whole deliveries on one link: header and transfer, the delivery-id as the tag.
 pub struct Heads {
@@ -201,6 +252,46 @@ mod tests {
         assert!(!whole(Transfer { delivery_id: None, ..usual }));
         assert!(!whole(Transfer { delivery_tag: None, ..usual }));
         assert!(!whole(Transfer { state: Some(&crate::wire::state::ACCEPTED), ..usual }));
+    }
+
+    #[test]
+    fn frames_of_one_shape_read_alike() {
+        let frame = |transfer: Transfer<'_>, payload: usize| {
+            let mut frame = Vec::new();
+            transfer.encode_frame(&mut frame, 3, payload);
+            frame.resize(frame.len() + payload, 9);
+            frame
+        };
+        let usual = frame(transfer(700), 100);
+        let shape = Shape::of(&usual, &Whole::read(&usual[HEADER_BYTES..]).unwrap()).unwrap();
+        let reads = |bytes: &[u8]| {
+            let read = shape.read(bytes);
+            if let Some((size, whole)) = read {
+                assert_eq!(Whole::read(&bytes[HEADER_BYTES..]), Some(whole));
+                assert_eq!(bytes[..4], (size as u32).to_be_bytes());
+            }
+            read.map(|(_, whole)| whole.delivery_id)
+        };
+        assert_eq!(reads(&usual), Some(700));
+        assert_eq!(reads(&frame(Transfer { delivery_tag: Some(b"gat"), ..transfer(u32::MAX) }, 100)), Some(u32::MAX));
+        let mut others = vec![frame(transfer(255), 100), frame(transfer(701), 99), usual[..usual.len() - 1].to_vec()];
+        others.push(frame(Transfer { delivery_tag: Some(b"tags"), ..transfer(701) }, 99));
+        others.push(frame(Transfer { handle: 4, ..transfer(701) }, 100));
+        others.push(frame(Transfer { settled: Some(true), ..transfer(701) }, 100));
+        others.push(frame(Transfer { more: true, ..transfer(701) }, 100));
+        assert!(others.iter().all(|other| reads(other).is_none()));
+        // Each byte of the head counts but those of id and tag.
+        let same = (0..40).filter(|&at| {
+            let mut other = usual.clone();
+            other[at] ^= 0x10;
+            reads(&other).is_some()
+        });
+        assert_eq!(same.count(), 4 + 3 + 40 - HEADER_BYTES - shape.whole.length);
+        // A short id, a long tag: no shape.
+        let short = frame(transfer(255), 100);
+        assert!(Shape::of(&short, &Whole::read(&short[HEADER_BYTES..]).unwrap()).is_none());
+        let long = frame(Transfer { delivery_tag: Some(&[7; 32]), ..transfer(700) }, 100);
+        assert!(Shape::of(&long, &Whole::read(&long[HEADER_BYTES..]).unwrap()).is_none());
     }
 
     #[test]
