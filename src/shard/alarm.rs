@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn one_is_set_for_an_earlier_moment_only() {
-        let (mut ring, mut alarm, now) = (Ring::new(false).unwrap(), Alarm::new(), Time::ZERO);
+        let (mut ring, mut alarm, now) = (Ring::new().unwrap(), Alarm::new(), Time::ZERO);
         assert!(alarm.covers(after(1000), now, &mut ring));
         assert!(alarm.covers(after(2000), now, &mut ring));
         assert_eq!(alarm.standing, [after(1000)]);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn few_stand() {
-        let (mut ring, mut alarm) = (Ring::new(false).unwrap(), Alarm::new());
+        let (mut ring, mut alarm) = (Ring::new().unwrap(), Alarm::new());
         let set = (0..100).filter(|n| alarm.covers(after(10_000 - n), Time::ZERO, &mut ring)).count();
         assert_eq!(set, STANDING_MAX);
         assert!(alarm.covers(after(20_000), Time::ZERO, &mut ring));

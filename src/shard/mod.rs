@@ -9,8 +9,8 @@
 //! Each shard has an accept in flight on every listening socket: the kernel wakes one of them for a connection, in turns.
 //!
 //! A turn: drain completions → drain lanes from other shards → engines and routing, parcels into lanes, doorbells → flush each
-//! touched connection once → offer receive buffers → sleep in the ring until something completes, a doorbell rings or a timer
-//! is due.
+//! touched connection once → offer receive buffers → sleep in the ring (where it pays, after a short look) until something
+//! completes, a doorbell rings or a timer is due.
 //!
 //! Invariants:
 //! - One receive and one send in flight a connection, one accept a listener, one read of the orders' bell.
@@ -29,6 +29,7 @@ mod application;
 mod buffers;
 mod ring;
 mod serve;
+mod spin;
 mod stream;
 mod timers;
 mod turn;

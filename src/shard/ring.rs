@@ -149,20 +149,18 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// To be called on the thread that uses it (SINGLE_ISSUER). `polled`: `has_news` will be asked.
-    pub fn new(polled: bool) -> Result<Ring, RingError> {
+    /// To be called on the thread that uses it (SINGLE_ISSUER).
+    pub fn new() -> Result<Ring, RingError> {
         let mut builder = IoUring::builder();
         builder
             .setup_single_issuer()
             .setup_defer_taskrun()
             .setup_coop_taskrun()
+            .setup_taskrun_flag()
             .setup_submit_all()
             .setup_clamp()
             .dontfork()
             .setup_cqsize(COMPLETIONS);
-        if polled {
-            builder.setup_taskrun_flag();
-        }
         let ring = builder.build(SUBMISSIONS).map_err(|error| match error.raw_os_error() {
             Some(libc::ENOSYS) => RingError::Missing,
             Some(libc::EPERM | libc::EACCES) => RingError::Forbidden,

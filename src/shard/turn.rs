@@ -6,6 +6,7 @@ use super::application::Application;
 use super::buffers::ReceiveBuffers;
 use super::mailbox::{Mailbox, Order, Report};
 use super::ring::{Completion, Operation, Ring, RingError, INDEX_MAX};
+use super::spin::{self, Spin};
 use super::stream::{Message, Phase, SendOutcome, Stream, Travelling};
 use super::timers::{Timer, Timers};
 use super::{Listener, ShardError};
@@ -93,6 +94,9 @@ pub struct Turn<A: Application> {
     stop: Stop,
     stop_deadline: Duration,
     busy_poll: Duration,
+    spin: Spin,
+    /// When the sleep began that the shard wakes from.
+    slept_from: Option<Time>,
     pub counters: Counters,
 }
 
@@ -107,7 +111,7 @@ impl<A: Application> Turn<A> {
         busy_poll: Duration,
     ) -> Result<Turn<A>, RingError> {
         let Place { shard, lanes, mailbox, origin } = place;
-        let ring = Ring::new(!busy_poll.is_zero())?;
+        let ring = Ring::new()?;
         let buffers = ReceiveBuffers::new(&ring, memory)?;
         let mut turn = Turn {
             application,
@@ -136,6 +140,8 @@ impl<A: Application> Turn<A> {
             stop: Stop::No,
             stop_deadline,
             busy_poll,
+            spin: Spin::new(),
+            slept_from: None,
             counters: Counters::default(),
         };
         turn.arm_bell();
@@ -185,14 +191,16 @@ impl<A: Application> Turn<A> {
         if self.quiet_urgent || timeout == Some(Duration::ZERO) {
             return self.ring.submit_and_look();
         }
-        if !self.busy_poll.is_zero() && self.poll_busily(timeout)? {
+        if self.look_longer(timeout)? {
             return Ok(());
         }
+        self.slept_from = Some(Time(self.origin.elapsed().as_nanos() as u64));
         let timeout = timeout.filter(|_| !end.is_some_and(|at| self.alarm.covers(at, self.now, &mut self.ring)));
         if !self.post.has_peers() || matches!(self.stop, Stop::Draining(_)) {
             return self.ring.submit_and_wait(timeout);
         }
         if !self.post.arm() {
+            self.slept_from = None;
             return self.ring.submit_and_look();
         }
         let result = self.ring.submit_and_wait(timeout);
@@ -200,11 +208,24 @@ impl<A: Application> Turn<A> {
         result
     }
 
-    /// Looks for something to do for as long as the latency mode says, but no longer than `timeout`. Not asleep, a shard
-    /// needs no interrupt and no switch to wake up, and others no doorbell.
-    fn poll_busily(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
+    /// Looks for something to do before the sleep, in latency mode as long as that says, else where it pays. True: there is.
+    #[inline]
+    fn look_longer(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
+        if !self.busy_poll.is_zero() {
+            return self.poll_busily(timeout.map_or(self.busy_poll, |timeout| timeout.min(self.busy_poll)));
+        }
+        if !self.spin.is_worth() || timeout.is_some_and(|timeout| timeout < spin::LOOK) {
+            return Ok(false);
+        }
+        let found = self.poll_busily(spin::LOOK)?;
+        self.spin.looked(found);
+        Ok(found)
+    }
+
+    /// Looks for something to do for so long. Not asleep, a shard needs no interrupt and no switch to wake up, and others no
+    /// doorbell.
+    fn poll_busily(&mut self, limit: Duration) -> io::Result<bool> {
         self.ring.submit_and_look()?;
-        let limit = timeout.map_or(self.busy_poll, |timeout| timeout.min(self.busy_poll));
         let begin = Instant::now();
         let mut entered = Duration::ZERO;
         loop {
@@ -229,6 +250,9 @@ impl<A: Application> Turn<A> {
     fn turn(&mut self) {
         self.counters.turns += 1;
         self.now = Time(self.origin.elapsed().as_nanos() as u64);
+        if let Some(from) = self.slept_from.take() {
+            self.spin.slept(self.now.since(from));
+        }
 
         let mut completions = std::mem::take(&mut self.completions);
         self.ring.completions(&mut completions);
