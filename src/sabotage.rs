@@ -36,10 +36,12 @@ pub enum Sabotage {
     LoseEdge,
     /// Some buffers that were sent are never given back.
     LoseBuffers,
+    /// Some deliveries aren't counted when they arrive.
+    Miscount,
 }
 
 impl Sabotage {
-    pub const ALL: [Sabotage; 11] = [
+    pub const ALL: [Sabotage; 12] = [
         Sabotage::Overdraw,
         Sabotage::Overgrant,
         Sabotage::LoseGrant,
@@ -51,6 +53,7 @@ impl Sabotage {
         Sabotage::LoseParcel,
         Sabotage::LoseEdge,
         Sabotage::LoseBuffers,
+        Sabotage::Miscount,
     ];
 }
 

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use ringway::config;
+use ringway::limits::LISTENERS_MAX;
 use ringway::management::{Agent, Change, Datum, Figures, Received, Request, Response, Snapshot, Status, Step, Writer};
 use ringway::wire::value::{Map, Reader, Value};
 
@@ -162,6 +163,40 @@ fn bodies_that_can_t_be_are_refused_and_change_nothing() {
         let update = [("operation", "UPDATE"), ("identity", "log/AGENT")];
         let response = answer(&mut agent, &request(&update, Some(&[("enable", value)])));
         assert_eq!(response.status, Status::BadRequest, "{}", response.description);
+    }
+}
+
+#[test]
+fn entities_have_a_bound_and_huge_maps_are_refused() {
+    let mut agent = agent();
+    let mut create = |number: usize| {
+        let properties = [("operation", "CREATE"), ("type", "listener"), ("name", &format!("many-{number}"))];
+        answer(&mut agent, &request(&properties, Some(&[("port", Datum::text(&(20_000 + number).to_string()))])))
+    };
+    // One is configured.
+    for number in 1..LISTENERS_MAX {
+        assert_eq!(create(number).status, Status::Created);
+    }
+    let refused = create(LISTENERS_MAX);
+    assert_eq!(refused.status, Status::BadRequest);
+    assert!(refused.description.starts_with("There are 1024 entities of "), "{}", refused.description);
+    let delete = [("operation", "DELETE"), ("type", "listener"), ("name", "many-7")];
+    assert_eq!(ask(&mut agent, &delete).status, Status::NoContent);
+    let again = [("operation", "CREATE"), ("type", "listener"), ("name", "many-7")];
+    let response = answer(&mut agent, &request(&again, Some(&[("port", Datum::text("20007"))])));
+    assert_eq!(response.status, Status::Created, "{}", response.description);
+
+    let names: Vec<String> = (0..20_000).map(|number| format!("a{number}")).collect();
+    let body: Vec<(&str, Datum)> = names.iter().map(|name| (&**name, Datum::text("x"))).collect();
+    for entity in ["listener", "router.config.address", "dummy"] {
+        let properties = [("operation", "CREATE"), ("type", entity), ("name", "huge")];
+        let response = answer(&mut agent, &request(&properties, Some(&body)));
+        assert_eq!(response.status, Status::BadRequest, "{}", response.description);
+    }
+    for name in [names.clone(), vec!["name".to_owned(); 20_000]] {
+        let body = [("attributeNames", Datum::json(&serde_json::json!(name)))];
+        let response = answer(&mut agent, &request(&[("operation", "QUERY")], Some(&body)));
+        assert!([Status::NotFound, Status::BadRequest].contains(&response.status), "{:?}", response.status);
     }
 }
 

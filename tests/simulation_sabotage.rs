@@ -87,6 +87,11 @@ fn a_buffer_that_is_never_given_back_is_found() {
 }
 
 #[test]
+fn a_delivery_that_is_not_counted_is_found() {
+    is_found(Sabotage::Miscount, &["counters"]);
+}
+
+#[test]
 fn a_failing_seed_shrinks_to_what_it_takes() {
     for sabotage in [Sabotage::Overdraw, Sabotage::LoseOutcome, Sabotage::LoseParcel] {
         let failure = first(sabotage);

@@ -71,7 +71,9 @@ impl Router {
             }
         }
         let credit_slot = sender.slot;
-        self.totals.arrived(arrival.settled);
+        if !self.settings.sabotage.meets(Sabotage::Miscount, arrival.wire.delivery_id) {
+            self.totals.arrived(arrival.settled);
+        }
 
         let slot = self.deliveries.insert(Kind::Single, Stage::Buffering, self.now);
         self.deliveries.push_back(By::Sender, &mut sender.deliveries, slot);
