@@ -19,9 +19,9 @@ const PARCEL_NOTES_MAX: usize = 512;
 const PARCEL_BYTES_MAX: usize = 256 * 1024;
 /// Full parcels for one shard that make it crowded.
 const CROWD: usize = 8;
-/// Empty parcels that are kept: as many as a lane takes and a crowd has, since so many come back at once from a shard that was
-/// behind.
-const EMPTY_MAX: usize = limits::LANE_PARCELS + 2 * CROWD;
+/// Empty parcels that are kept: as many as can be on their way, a lane's, those that another shard has taken out of it and not given
+/// back, and a crowd each way.
+const EMPTY_MAX: usize = 2 * limits::LANE_PARCELS + 2 * CROWD;
 /// Payload bytes from which on a parcel counts in the account: less is less than what is moved without one.
 const COUNTED_BYTES_MIN: usize = 4096;
 
@@ -78,9 +78,9 @@ impl Outbox {
     /// Ends the parcel that is being filled.
     fn close(&mut self, to: usize) {
         let bag = &mut self.bags[to];
-        let next = bag.theirs.pop().or_else(|| self.empty.pop()).unwrap_or_default();
+        // Its own ones first: one of the other's that is filled here never goes home, and the other has to make another.
+        let next = self.empty.pop().or_else(|| bag.theirs.pop()).unwrap_or_default();
         let mut full = std::mem::replace(&mut bag.open, next);
-        // Of the empty ones that are the other's, one is enough to answer with.
         for empty in bag.theirs.drain(..) {
             full.take_along(empty);
         }
