@@ -82,6 +82,13 @@ fn seed_200200_a_refusal_reaches_no_other_delivery() {
     sim::run(200_200).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// Found: of two sessions that were full at the same time only the later one was looked at; what was under way on the other
+/// waited for its window for ever.
+#[test]
+fn seed_13803_each_full_session_is_relieved() {
+    sim::run(13_803).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
 #[test]
 fn one_seed() {
     let Some(seed) = number("RINGWAY_SEED") else { return };

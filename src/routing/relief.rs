@@ -40,7 +40,7 @@ impl Router {
         if shared {
             self.lend(connection, session);
         } else {
-            self.starved = Some((connection, session));
+            self.note_full(connection, session);
         }
     }
 
@@ -90,7 +90,15 @@ impl Router {
     pub(super) fn note_starved(&mut self, link_id: LinkId) {
         let Some(link) = self.links.get(link_id) else { return };
         if self.connections.sessions[link.session_slot as usize].full {
-            self.starved = Some((link.port.connection, link.session_slot));
+            let (connection, session) = (link.port.connection, link.session_slot);
+            self.note_full(connection, session);
+        }
+    }
+
+    /// A session is looked at when the outputs are drained. Several may be full by then.
+    fn note_full(&mut self, connection: ConnectionId, session: SessionSlot) {
+        if self.starved.last() != Some(&(connection, session)) {
+            self.starved.push((connection, session));
         }
     }
 

@@ -87,8 +87,8 @@ pub struct Router {
     pub(super) deliveries: Deliveries,
     pub(super) connections: Connections,
     pub(super) temporary_names: TemporaryNames,
-    /// A full session, one of whose deliveries goes on only when more of it comes.
-    pub(super) starved: Option<(ConnectionId, crate::routing::connection::SessionSlot)>,
+    /// Full sessions, one of whose deliveries may go on only when more of it comes.
+    pub(super) starved: Vec<(ConnectionId, crate::routing::connection::SessionSlot)>,
     pub(super) packer: Packer,
     pub(super) totals: Counters,
     /// Times to settle, of all addresses.
@@ -148,7 +148,7 @@ impl Router {
             now,
             polled: None,
             released: None,
-            starved: None,
+            starved: Vec::new(),
         }
     }
 
@@ -317,7 +317,7 @@ impl Router {
             if let Some(output) = self.next_anonymous_grant() {
                 return Some(output);
             }
-            if let Some((connection, session)) = self.starved.take() {
+            if let Some((connection, session)) = self.starved.pop() {
                 self.relieve(connection, session);
                 continue;
             }
