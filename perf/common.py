@@ -79,7 +79,7 @@ class Router(Server):
         configuration = os.path.join(self.directory, "router.conf")
         with open(configuration, "w") as file:
             file.write("router {\n    mode: standalone\n    id: perf\n}\n")
-            file.write(f"listener {{\n    host: 127.0.0.1\n    port: {self.port}\n    authenticatePeer: no\n}}\n")
+            file.write(f"listener {{\n    host: 127.0.0.1\n    port: {self.port}\n    authenticatePeer: no\n    idleTimeoutSeconds: 0\n}}\n")
             file.write("log {\n    module: DEFAULT\n    enable: warning+\n}\n")
         super().__init__([program, "-c", configuration, *arguments], cores)
 

@@ -140,8 +140,8 @@ fn a_soak_ends_as_it_began() {
     let capacity = load(&[&pairs[..], &["--duration", "3"]].concat()).finish(Duration::from_secs(30));
     let capacity = figure(&figures(capacity), "/messages_per_second").expect("a rate");
     let rate = (capacity / 2.0).round().to_string();
-    let duration = (seconds + 60).to_string();
-    let half = load(&[&pairs[..], &["--rate", &rate, "--duration", &duration]].concat());
+    let duration = (2 * seconds + 60).to_string();
+    let mut half = load(&[&pairs[..], &["--rate", &rate, "--duration", &duration]].concat());
 
     let mut random = Random(6);
     let mut crowd = Crowd::new(&router);
@@ -172,7 +172,7 @@ fn a_soak_ends_as_it_began() {
     let every = (seconds / 4).clamp(4, 20);
     let mut samples: Vec<Sample> = Vec::new();
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(seconds) {
+    while begun.elapsed() < Duration::from_secs(seconds) || samples.len() < 2 {
         churn(&mut crowd, Duration::from_secs(every - 3));
         let probe =
             load(&["--address", "probe", "--rate", "1000", "--duration", "2", "--warm-up", "0.5", "--body", "100"]);
@@ -193,6 +193,7 @@ fn a_soak_ends_as_it_began() {
         "{capacity:.0} messages a second at most, {rate} were offered; {} of the clients that came and went",
         crowd.received()
     );
+    assert!(half.is_running(), "the load ended early");
     drop(half);
     assert_eq!(crowd.ends(), [] as [String; 0]);
     let warm = samples.iter().position(|sample| sample.after >= (seconds / 4).min(60)).unwrap_or(0);

@@ -40,11 +40,7 @@ fn next(pair: &mut Pair) -> Option<(Arrivals, Vec<Arrived>)> {
 #[test]
 fn a_run_is_whole_deliveries_of_one_link_that_are_alike() {
     let (mut pair, link) = Pair::with_sender(Settings::default(), 1000);
-    pair.client.attach_sender(0, 1, "other", "b");
-    pair.pump();
-    let other = pair.attached();
-    pair.engine.grant(other, 10, false);
-    pair.pump();
+    let other = pair.add_sender(1, "other", 10);
     for id in 0..3 {
         pair.client.send(0, 0, id, b"body");
     }

@@ -69,11 +69,7 @@ fn case_13_an_outgoing_window_of_one_stalls_nothing() {
     let mut pair = Pair::new();
     pair.client.header_and_open();
     pair.client.begin_with(0, Begin { incoming_window: 1, outgoing_window: 1, ..Begin::default() });
-    pair.client.attach_sender(0, 0, "s", "a");
-    pair.pump();
-    let link = pair.attached();
-    pair.engine.grant(link, 20_000, false);
-    pair.pump();
+    pair.add_sender(0, "s", 20_000);
     for id in 0..10_000 {
         pair.client.send(0, 0, id, b"x");
         pair.pump();

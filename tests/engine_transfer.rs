@@ -101,11 +101,7 @@ fn case_33_continuation_frames_omit_repeat_or_contradict() {
 #[test]
 fn deliveries_of_two_links_interleave() {
     let (mut pair, _) = Pair::with_sender(Settings::default(), 10);
-    pair.client.attach_sender(0, 1, "second", "a");
-    pair.pump();
-    let second = pair.attached();
-    pair.engine.grant(second, 10, false);
-    pair.pump();
+    pair.add_sender(1, "second", 10);
     pair.events.clear();
     pair.client.transfer(0, Transfer { more: true, ..first(0, 0, b"a") }, b"a1");
     pair.client.transfer(0, Transfer { more: true, ..first(1, 1, b"b") }, b"b1");

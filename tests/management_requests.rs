@@ -167,7 +167,7 @@ fn bodies_that_can_t_be_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn entities_have_a_bound_and_huge_maps_are_refused() {
+fn listeners_have_a_bound_and_huge_maps_are_refused() {
     let mut agent = agent();
     let mut create = |number: usize| {
         let properties = [("operation", "CREATE"), ("type", "listener"), ("name", &format!("many-{number}"))];

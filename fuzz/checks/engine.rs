@@ -24,6 +24,10 @@ use ringway::wire::sasl::SaslFrame;
 use ringway::wire::terminus::{Source, Target};
 use ringway::wire::{state, PROTOCOL_HEADER_AMQP, PROTOCOL_HEADER_SASL};
 
+#[path = "script.rs"]
+mod script;
+use script::Script;
+
 /// More than any script's events.
 const EVENTS_MAX: usize = 1 << 20;
 
@@ -46,26 +50,7 @@ fn play(data: &[u8], by_runs: bool) -> Vec<u8> {
     driver.written
 }
 
-/// The script's bytes; behind its end zeros.
-struct Script<'a> {
-    data: &'a [u8],
-}
-
-impl<'a> Script<'a> {
-    fn byte(&mut self) -> u8 {
-        match self.data.split_first() {
-            Some((&first, rest)) => {
-                self.data = rest;
-                first
-            }
-            None => 0,
-        }
-    }
-
-    fn flag(&mut self) -> bool {
-        self.byte() & 1 == 1
-    }
-
+impl Script<'_> {
     /// Small as a rule, and then near the ends of the range.
     fn number(&mut self) -> u32 {
         match self.byte() {
@@ -92,13 +77,6 @@ impl<'a> Script<'a> {
     fn optional(&mut self) -> Option<u32> {
         let flag = self.flag();
         flag.then(|| self.number())
-    }
-
-    fn bytes(&mut self) -> &'a [u8] {
-        let count = (self.byte() as usize).min(self.data.len());
-        let (first, rest) = self.data.split_at(count);
-        self.data = rest;
-        first
     }
 
     fn state(&mut self) -> Option<&'static [u8]> {

@@ -26,6 +26,10 @@ use ringway::wire::state;
 use ringway::wire::terminus::{Source, Target};
 use ringway::wire::PROTOCOL_HEADER_AMQP;
 
+#[path = "script.rs"]
+mod script;
+use script::Script;
+
 const PEERS: usize = 4;
 const ADDRESSES: [&str; 4] = ["queue", "multicast/a", "closest/b", "other"];
 const CHUNK_BYTES: usize = 4096;
@@ -44,26 +48,7 @@ pub fn check(data: &[u8]) {
     router.end();
 }
 
-/// The script's bytes; behind its end zeros.
-struct Script<'a> {
-    data: &'a [u8],
-}
-
-impl<'a> Script<'a> {
-    fn byte(&mut self) -> u8 {
-        match self.data.split_first() {
-            Some((&first, rest)) => {
-                self.data = rest;
-                first
-            }
-            None => 0,
-        }
-    }
-
-    fn flag(&mut self) -> bool {
-        self.byte() & 1 == 1
-    }
-
+impl Script<'_> {
     /// Small as a rule, and then anything.
     fn number(&mut self) -> u32 {
         match self.byte() {
@@ -76,13 +61,6 @@ impl<'a> Script<'a> {
     /// Whether something shall go wrong here.
     fn wrong(&mut self) -> bool {
         self.byte() >= 250
-    }
-
-    fn bytes(&mut self) -> &'a [u8] {
-        let count = (self.byte() as usize).min(self.data.len());
-        let (first, rest) = self.data.split_at(count);
-        self.data = rest;
-        first
     }
 
     fn state(&mut self) -> Option<&'static [u8]> {
@@ -123,7 +101,6 @@ struct Peer {
     id: ConnectionId,
     /// Written and not yet read by the router.
     written: Vec<u8>,
-    read: Vec<u8>,
     sessions: [Session; 2],
     open: bool,
     headers: bool,
@@ -228,7 +205,6 @@ impl Router {
             shard,
             id,
             written: PROTOCOL_HEADER_AMQP.to_vec(),
-            read: Vec::new(),
             sessions: Default::default(),
             open: true,
             headers: false,
@@ -544,9 +520,7 @@ impl Peer {
 
     /// Reads what the router wrote.
     fn take(&mut self, bytes: &[u8]) {
-        self.read.extend_from_slice(bytes);
-        let read = std::mem::take(&mut self.read);
-        let mut rest = read.as_slice();
+        let mut rest = bytes;
         if !self.headers && rest.len() >= 8 {
             assert!(rest.starts_with(b"AMQP"), "a header comes first");
             self.headers = true;

@@ -74,16 +74,22 @@ impl Pair {
     /// Opened, with a sender's link on channel 0 by handle 0 that was granted this credit.
     pub fn with_sender(settings: Settings, credit: u32) -> (Pair, LinkHandle) {
         let mut pair = Pair::opened(settings);
-        pair.client.attach_sender(0, 0, "sender", "a");
-        pair.pump();
-        let link = pair.attached();
-        if credit > 0 {
-            pair.engine.grant(link, credit, false);
-        }
-        pair.pump();
+        let link = pair.add_sender(0, "sender", credit);
         pair.client.frames();
         pair.events.clear();
         (pair, link)
+    }
+
+    /// One more sender's link on channel 0, which is granted this credit.
+    pub fn add_sender(&mut self, handle: u32, name: &str, credit: u32) -> LinkHandle {
+        self.client.attach_sender(0, handle, name, "a");
+        self.pump();
+        let link = self.attached();
+        if credit > 0 {
+            self.engine.grant(link, credit, false);
+        }
+        self.pump();
+        link
     }
 
     /// The last link that was attached.

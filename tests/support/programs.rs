@@ -162,6 +162,10 @@ impl Running {
         Running { child, output, what }
     }
 
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("it can be waited for").is_none()
+    }
+
     /// Its output; fails unless it ends well within `limit`.
     pub fn finish(mut self, limit: Duration) -> String {
         let deadline = Instant::now() + limit;

@@ -63,8 +63,8 @@ pub trait Checker {
 pub fn all() -> Vec<Box<dyn Checker>> {
     vec![
         Box::new(outcomes::Outcomes),
-        Box::new(once::Once::default()),
-        Box::new(multicast::Multicast::default()),
+        Box::new(once::Once),
+        Box::new(multicast::Multicast),
         Box::new(counters::Counters),
         Box::new(order::Order::default()),
         Box::new(credit::Credit::default()),

@@ -11,26 +11,19 @@ const DRY_MAX: Duration = Duration::from_millis(900);
 /// Its first credit has arrived after so long.
 const SETTLING_IN: Duration = Duration::from_millis(500);
 
-#[derive(Default)]
-pub struct Multicast {
-    /// The router was full once: then it gives back what begins.
-    full: bool,
-}
+pub struct Multicast;
 
 impl Checker for Multicast {
     fn name(&self) -> &'static str {
         "multicast"
     }
 
-    fn stepped(&mut self, world: &World) -> Result<(), String> {
-        self.full |= world.was_full();
-        Ok(())
-    }
-
-    fn quiet(&mut self, model: &Model, _: &World, _: &[Standing]) -> Result<(), String> {
+    fn quiet(&mut self, model: &Model, world: &World, _: &[Standing]) -> Result<(), String> {
+        // A full router gives back what begins.
+        let was_full = world.was_full();
         for (key, message) in &model.messages {
             let done = message.progress == Progress::Complete && !message.settled && message.outcome_settled;
-            let given_back = self.full && message.copies.is_empty();
+            let given_back = was_full && message.copies.is_empty();
             if !done || given_back || spread_of(&message.address) != Spread::Multicast {
                 continue;
             }

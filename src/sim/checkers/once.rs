@@ -5,11 +5,7 @@ use super::{Checker, Standing};
 use crate::sim::model::{spread_of, Model, Observation, Progress, Spread};
 use crate::sim::world::World;
 
-#[derive(Default)]
-pub struct Once {
-    /// The router was full once: then it takes nothing that begins, and what is sent settled is lost.
-    full: bool,
-}
+pub struct Once;
 
 impl Checker for Once {
     fn name(&self) -> &'static str {
@@ -44,16 +40,13 @@ impl Checker for Once {
         Ok(())
     }
 
-    fn stepped(&mut self, world: &World) -> Result<(), String> {
-        self.full |= world.was_full();
-        Ok(())
-    }
-
-    fn quiet(&mut self, model: &Model, _: &World, _: &[Standing]) -> Result<(), String> {
+    fn quiet(&mut self, model: &Model, world: &World, _: &[Standing]) -> Result<(), String> {
+        // A full router takes nothing that begins, and what is sent settled is lost.
+        let was_full = world.was_full();
         for (key, message) in &model.messages {
             let sender = model.link(message.sender);
             let due = message.settled
-                && !self.full
+                && !was_full
                 && message.progress == Progress::Complete
                 && spread_of(&message.address) == Spread::Anycast
                 && sender.is_live()
