@@ -1,6 +1,7 @@
 //! Every bound, one line each, and where it comes from. What a peer can grow has its bound here.
 
-/// Bytes of a chunk that waiting payload is packed into. What a peer may make wait is counted in such.
+/// Bytes of a chunk that waiting payload is packed into, and of a receive chunk on kernels before 6.12. What a peer may make wait is
+/// counted in such.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Bytes of a receive chunk: what one read can bring at most. Measured with bodies of 10 kB: 64 KiB cost 1.4 times as much CPU a

@@ -6,7 +6,7 @@ mod support;
 use ringway::engine::{Event, Sent, Settings};
 use ringway::ids::LinkHandle;
 use ringway::payload::Payload;
-use ringway::wire::performative::{Attach, Performative, Role};
+use ringway::wire::performative::{Attach, Flow, Performative, Role};
 use support::client::{source, target, wide_open};
 use support::pair::{names, transfers, Pair};
 
@@ -119,4 +119,31 @@ fn deliveries_that_are_given_up_leave_nothing_unsettled() {
     }
     let delivery = pair.next_delivery();
     assert_eq!(pair.engine.send(link, delivery, 0, false, true, payload(10)), Sent::Whole { room: true });
+}
+
+/// The receiver's session takes no frames meanwhile: the sender hears at once all the same, as often as it tries.
+#[test]
+fn a_refusal_waits_for_no_window() {
+    let (mut pair, link) = with_small_receiver(1000, 10);
+    let window = |frames| Flow { next_incoming_id: Some(0), incoming_window: frames, ..Flow::default() };
+    pair.client.flow(0, window(0));
+    pair.pump();
+    for _ in 0..3 {
+        let large = pair.next_delivery();
+        assert_eq!(pair.engine.send(link, large, 0, false, false, payload(600)), Sent::Partly);
+        pair.pump();
+        pair.events.clear();
+        assert_eq!(pair.engine.send_more(link, large, true, payload(401)), Sent::Partly);
+        pair.pump();
+        assert_eq!(names(&pair.events), ["refused", "payload-sent", "credit"]);
+        assert!(matches!(pair.events[1], Event::PayloadSent { bytes: 1001, complete: true, .. }));
+    }
+    // One that fits goes when there is a window.
+    let fits = pair.next_delivery();
+    pair.engine.send(link, fits, 0, false, true, payload(10));
+    pair.pump();
+    assert!(transfers(&pair.client.frames()).is_empty());
+    pair.client.flow(0, window(10));
+    pair.pump();
+    assert_eq!(transfers(&pair.client.frames()).len(), 1);
 }

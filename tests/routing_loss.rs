@@ -291,3 +291,26 @@ fn a_detached_link_is_kept_until_its_settled_deliveries_are_gone() {
     assert_eq!(bench.router.links_len(), 1);
     bench.close_all(&[connection]);
 }
+
+/// Refused for its size while more of it is to come, and then its consumer or its sender goes: it was dropped once.
+#[test]
+fn a_settled_stream_that_was_refused_counts_as_dropped_once() {
+    for sender_goes in [false, true] {
+        let mut bench = Bench::default();
+        let connection = bench.connect(10);
+        let consumer = bench.consumer(connection, "q", 1);
+        let sender = bench.sender(connection, "q");
+        bench.take();
+        let delivery = bench.begin(sender, 0, true, &large());
+        bench.take();
+        bench.router.delivery_too_large(delivery, bench.now);
+        assert_eq!(bench.router.totals().dropped_presettled, 1);
+        match sender_goes {
+            true => bench.router.delivery_aborted(delivery, bench.now),
+            false => bench.end(consumer),
+        }
+        bench.take();
+        assert_eq!(bench.router.totals().dropped_presettled, 1);
+        bench.close_all(&[connection]);
+    }
+}

@@ -116,7 +116,7 @@ impl Management {
     /// Its connections live on.
     async fn close_listener(&self, identity: &str) -> Result<(), Failure> {
         let numbers = self.listeners.borrow_mut().numbers.remove(identity);
-        self.http.close(identity);
+        self.http.close(identity).await;
         for number in numbers.into_iter().flatten().flatten() {
             self.shards.order_all(|| Order::RemoveListener { number }).await;
         }

@@ -48,7 +48,7 @@ impl Dispatch {
                 }
             }
             if let Some((unusual, others)) = others.split_first_mut() {
-                cost = cost.saturating_add(self.transfer(id, run.transfer(unusual), now));
+                cost = cost.saturating_add(self.transfer(id, run.transfer(unusual), true, now));
                 left = others;
             }
         }

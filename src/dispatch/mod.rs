@@ -303,7 +303,7 @@ impl Dispatch {
 
     fn event(&mut self, id: ConnectionId, event: Event, now: Time) -> u64 {
         match event {
-            Event::Transfer(transfer) => return self.transfer(id, transfer, now),
+            Event::Transfer(transfer) => return self.transfer(id, transfer, false, now),
             Event::ReceiverDisposition { delivery, wire, state, settled } => {
                 return self.receiver_disposition(id, delivery, wire, state, settled, now);
             }
@@ -498,16 +498,17 @@ impl Dispatch {
 
     // ── deliveries ──
 
-    fn transfer(&mut self, id: ConnectionId, transfer: Transfer, now: Time) -> u64 {
+    /// `tried`: the straight way was looked for, and there is none.
+    fn transfer(&mut self, id: ConnectionId, transfer: Transfer, tried: bool, now: Time) -> u64 {
         self.deliveries_in += 1;
         let Some(link) = transfer.token else { return 1 };
         let Transfer { link: handle, wire, message_format, settled, more, payload, .. } = transfer;
         let is_plain = wire::annotations::are_absent(&payload);
         let transfer = Held { wire, message_format, settled, payload, lent: 0 };
-        if is_plain {
-            self.route(id, (handle, link), transfer, more, now)
-        } else {
-            self.look_into(id, (handle, link), transfer, more, now)
+        match (is_plain, tried) {
+            (false, _) => self.look_into(id, (handle, link), transfer, more, now),
+            (true, false) => self.route(id, (handle, link), transfer, more, now),
+            (true, true) => self.unusual_transfer(id, (handle, link), transfer, more, now),
         }
     }
 

@@ -46,6 +46,8 @@ pub(super) struct Link<S = Box<Sending>> {
     pub flow_pressing: bool,
     /// Of the receiver's last flow (outgoing), or asked of the sender and not answered (incoming).
     pub drain: bool,
+    /// In its session's list of links that wait for room (`Session::blocked`), once at most.
+    pub waits: bool,
     /// Deliveries of it in its session's unsettled map.
     pub unsettled: u32,
     /// Deliveries that began on it, as the sender counts them (section 2.6.7).
@@ -112,6 +114,7 @@ impl Link {
             flow_due: false,
             flow_pressing: false,
             drain: false,
+            waits: false,
             unsettled: 0,
             delivery_count: settings.initial_serial,
             credit: 0,
@@ -396,11 +399,11 @@ impl Engine {
         state.partial = None;
         state.asked = None;
         let channel = state.channel;
-        let sending = state.sending.take();
+        let (sending, waits) = (state.sending.take(), std::mem::take(&mut state.waits));
         if let Some(event) = sending.as_ref().and_then(|sending| sending.last_word(link)) {
             self.queue.push_back(Queued::Event(event));
         }
-        if sending.is_some_and(|sending| sending.blocked) {
+        if waits {
             self.sweep_blocked(channel);
         }
         self.free_name(link);
@@ -413,7 +416,7 @@ impl Engine {
         session.blocked_stale += 1;
         if is_worth_sweeping(session.blocked_stale, session.blocked.len()) {
             let links = &self.links;
-            session.blocked.retain(|link| links.get(*link).is_some_and(|link| link.sending.is_some()));
+            session.blocked.retain(|link| links.get(*link).is_some_and(|link| link.waits));
             session.blocked_stale = 0;
         }
     }

@@ -70,6 +70,7 @@ impl<S> Link<S> {
             flow_due,
             flow_pressing,
             drain,
+            waits: false,
             unsettled,
             delivery_count,
             credit,

@@ -45,8 +45,6 @@ pub(super) struct Sending {
     unreported: usize,
     /// In the engine's list of links with something to report.
     report_due: bool,
-    /// In its session's list of links that wait for room.
-    pub blocked: bool,
 }
 
 /// Why no further frame of a delivery is written.
@@ -258,7 +256,6 @@ impl Engine {
             left,
             unreported: 0,
             report_due: false,
-            blocked: false,
         };
         if self.is_too_large(link, &sending) {
             sending.refuse();
@@ -292,11 +289,13 @@ impl Engine {
             sending.payload.append(payload);
             sending.complete |= complete;
         }
-        if sending.blocked {
+        let waits = self.links.get(link).is_some_and(|state| state.waits);
+        if waits && !sending.refused {
             self.put_sending(link, sending);
             return Sent::Partly;
         }
-        let pause = self.write_frames(link, channel, &mut sending);
+        // A refusal is told at once; the abort waits for room as frames do.
+        let pause = if waits { Pause::NoRoom } else { self.write_frames(link, channel, &mut sending) };
         self.keep_sending(link, channel, sending, pause);
         Sent::Partly
     }
@@ -320,7 +319,8 @@ impl Engine {
         (sending.aborted, sending.complete) = (true, true);
         sending.payload = Payload::new();
         sending.left = 0;
-        let pause = if sending.blocked { Pause::NoRoom } else { self.write_frames(link, channel, &mut sending) };
+        let waits = self.links.get(link).is_some_and(|state| state.waits);
+        let pause = if waits { Pause::NoRoom } else { self.write_frames(link, channel, &mut sending) };
         if pause == Pause::Finished {
             return Sent::Whole { room: self.room_or_wait(channel) };
         }
@@ -371,9 +371,9 @@ impl Engine {
     /// Has a session looked at when there is room, and first the delivery that waits on this link.
     pub(super) fn wait_for_room(&mut self, channel: u16, link: Option<LinkHandle>) {
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
-        match link.map(|link| (link, self.links.get_mut(link).and_then(|state| state.sending.as_mut()))) {
-            Some((link, Some(sending))) => {
-                if !std::mem::replace(&mut sending.blocked, true) {
+        match link.map(|link| (link, self.links.get_mut(link).filter(|state| state.sending.is_some()))) {
+            Some((link, Some(state))) => {
+                if !std::mem::replace(&mut state.waits, true) {
                     session.blocked.push_back(link);
                 }
             }
@@ -463,11 +463,13 @@ impl Engine {
                 }
                 return false;
             };
-            let Some(mut sending) = self.links.get_mut(link).and_then(|state| state.sending.take()) else {
+            let Some(state) = self.links.get_mut(link).filter(|state| state.waits) else {
                 session.blocked_stale = session.blocked_stale.saturating_sub(1);
                 continue;
             };
-            sending.blocked = false;
+            state.waits = false;
+            // What it waited with may have been given up meanwhile.
+            let Some(mut sending) = state.sending.take() else { continue };
             let start = self.output.bytes.len();
             let mut wire = Wire { links: &mut self.links, session, output: &mut self.output, max_frame_size, bounds };
             let pause = write_frame(&mut wire, link, channel, &mut sending);

@@ -14,8 +14,13 @@ use crate::limits::DELIVERY_TAG_BYTES_MAX;
 use crate::outcome::State;
 use crate::payload::{Payload, Range};
 use crate::run::{Arrived, Settled, RUN_MAX};
+use crate::wire::descriptor;
 use crate::wire::frame::HEADER_BYTES;
 use crate::wire::performative::{Performative, Shape, Whole};
+use crate::wire::value::code;
+
+/// What a disposition begins with, as a rule.
+const DISPOSITION: [u8; 3] = [code::DESCRIBED, code::SMALL_ULONG, descriptor::DISPOSITION as u8];
 
 /// What a run is.
 #[derive(Debug)]
@@ -175,6 +180,9 @@ impl Engine {
     fn take_disposition(&mut self, bytes: &[u8]) -> usize {
         let Some((channel, size)) = usual_frame(bytes, self.settings.max_frame_size) else { return 0 };
         let body = &bytes[HEADER_BYTES..size];
+        if !body.starts_with(&DISPOSITION) {
+            return 0;
+        }
         match Performative::decode(body) {
             Ok((Performative::Disposition(disposition), length)) if length == body.len() => {
                 self.on_disposition(channel, &disposition).map_or(0, |()| size)

@@ -9,7 +9,7 @@ use crate::routing::attach::is_events;
 use crate::routing::credit::SenderSlot;
 use crate::routing::delivery::{By, Kind, Slot, Stage};
 use crate::routing::delivery::{
-    BUFFERED, COMPLETE, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, OUT_WIRE, PRESETTLED, SENDING, SETTLED,
+    BUFFERED, COMPLETE, COUNTED, CREDIT, CUT, DEPTH, OPEN, OUT_SETTLED, OUT_WIRE, PRESETTLED, SENDING, SETTLED,
 };
 use crate::routing::name::{self, Class};
 use crate::routing::output::Output;
@@ -380,7 +380,8 @@ impl Router {
         let record = &mut self.deliveries[slot];
         record.set(CUT);
         record.clear(OPEN);
-        let presettled = record.is(PRESETTLED);
+        // One that its consumer refused for its size counts already.
+        let presettled = record.is(PRESETTLED) && !record.is(COUNTED);
         let stage = record.stage;
         if presettled && stage != Stage::Done {
             self.count_dropped(slot);

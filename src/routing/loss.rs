@@ -216,7 +216,8 @@ impl Router {
         let untouched = all_here || (!is_copy && record.is(UNSENT));
         let settled_there = record.is(OUT_SETTLED);
         let whole = record.is(COMPLETE) && !record.is(SENDING);
-        let counted = record.is(CUT);
+        // What was cut, or refused for its size, counts as dropped already.
+        let counted = record.is(CUT) || record.is(COUNTED);
         let state = if untouched { State::RELEASED } else { State::delivery_failed() };
         if is_copy {
             if !settled_there || !whole {

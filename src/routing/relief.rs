@@ -97,7 +97,7 @@ impl Router {
 
     /// A session is looked at when the outputs are drained. Several may be full by then.
     fn note_full(&mut self, connection: ConnectionId, session: SessionSlot) {
-        if self.starved.last() != Some(&(connection, session)) {
+        if !self.starved.contains(&(connection, session)) {
             self.starved.push((connection, session));
         }
     }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// The buffer group of receives.
 pub const BUFFER_GROUP: u16 = 0;
-/// Chunks on offer at least.
+/// Chunks on offer at least, where the memory limit allows it: a 64th of that.
 const OFFERED_MIN: u16 = 4;
 /// Entries of the ring: a power of two.
 const ENTRIES: u16 = 256;
@@ -50,6 +50,7 @@ pub struct ReceiveBuffers {
     /// How many bytes of it receives have filled.
     filled: Vec<u32>,
     free_ids: Vec<u16>,
+    least: u16,
     target: u16,
     calm_turns: u32,
 }
@@ -77,6 +78,7 @@ impl ReceiveBuffers {
             })?;
         }
         let chunk_bytes = if incremental { limits::RECEIVE_CHUNK_BYTES } else { limits::CHUNK_BYTES };
+        let least = (memory.limit() / 64 / chunk_bytes).clamp(1, OFFERED_MIN.into()) as u16;
         let mut buffers = ReceiveBuffers {
             pool: Pool::counted(chunk_bytes, BYTES_MAX / chunk_bytes, memory),
             entries,
@@ -84,7 +86,8 @@ impl ReceiveBuffers {
             offered: (0..ENTRIES).map(|_| None).collect(),
             filled: vec![0; ENTRIES as usize],
             free_ids: (0..ENTRIES).rev().collect(),
-            target: OFFERED_MIN,
+            least,
+            target: least,
             calm_turns: 0,
         };
         buffers.refill();
@@ -111,7 +114,7 @@ impl ReceiveBuffers {
     pub fn exhausted(&mut self) {
         // On offer is in use: of a small memory limit only a part.
         let most = BYTES_MAX.min(self.pool.memory().limit() / 16) / self.pool.chunk_bytes();
-        self.target = (self.target * 2).min(most.clamp(OFFERED_MIN.into(), ENTRIES.into()) as u16);
+        self.target = (self.target * 2).min(most.clamp(self.least.into(), ENTRIES.into()) as u16);
         self.calm_turns = 0;
     }
 
@@ -120,7 +123,7 @@ impl ReceiveBuffers {
     pub fn refill(&mut self) {
         self.calm_turns += 1;
         if self.calm_turns >= CALM_TURNS {
-            self.target = (self.target / 2).max(OFFERED_MIN);
+            self.target = (self.target / 2).max(self.least);
             self.calm_turns = 0;
         }
         let before = self.tail;

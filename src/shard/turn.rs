@@ -194,7 +194,7 @@ impl<A: Application> Turn<A> {
         if self.look_longer(timeout)? {
             return Ok(());
         }
-        self.slept_from = Some(Time(self.origin.elapsed().as_nanos() as u64));
+        self.slept_from = self.busy_poll.is_zero().then(|| Time(self.origin.elapsed().as_nanos() as u64));
         let timeout = timeout.filter(|_| !end.is_some_and(|at| self.alarm.covers(at, self.now, &mut self.ring)));
         if !self.post.has_peers() || matches!(self.stop, Stop::Draining(_)) {
             return self.ring.submit_and_wait(timeout);

@@ -35,7 +35,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tower_http::services::fs::{DefaultServeDirFallback, ServeDir};
 
 /// Connections of all HTTP listeners.
@@ -86,7 +86,7 @@ pub struct Http {
     shards: Rc<Shards>,
     started: Instant,
     /// Those that accept, by their listener's identity.
-    open: RefCell<HashMap<String, Vec<AbortHandle>>>,
+    open: RefCell<HashMap<String, Vec<JoinHandle<()>>>>,
     /// The oldest first.
     connections: RefCell<VecDeque<(u64, AbortHandle)>>,
     next: Cell<u64>,
@@ -115,14 +115,18 @@ impl Http {
         let socket = TcpListener::from_std(bound.socket)?;
         let identity = bound.site.identity.clone();
         let accepting = tokio_uring::spawn(self.clone().accept(bound.site, socket));
-        self.open.borrow_mut().entry(identity).or_default().push(accepting.abort_handle());
+        self.open.borrow_mut().entry(identity).or_default().push(accepting);
         Ok(())
     }
 
-    /// Nobody is accepted any more on a listener's sockets; its connections live on for what is left of their time.
-    pub fn close(&self, identity: &str) {
+    /// Closes a listener's sockets, which are free for another one then; its connections live on for what is left of their
+    /// time.
+    pub async fn close(&self, identity: &str) {
         let open = self.open.borrow_mut().remove(identity);
-        open.into_iter().flatten().for_each(|accepting| accepting.abort());
+        for accepting in open.into_iter().flatten() {
+            accepting.abort();
+            let _ = accepting.await;
+        }
     }
 
     async fn accept(self: Rc<Http>, site: Rc<Site>, socket: TcpListener) {
