@@ -27,6 +27,19 @@ impl Time {
     }
 }
 
+/// The earliest of moments that may never come.
+#[inline]
+pub fn earliest<const N: usize>(moments: [Option<Time>; N]) -> Option<Time> {
+    let mut least = None;
+    for moment in moments {
+        // An Option's own order has None first.
+        if least.is_none() || moment.is_some_and(|moment| least > Some(moment)) {
+            least = moment;
+        }
+    }
+    least
+}
+
 impl Add<Duration> for Time {
     type Output = Time;
     #[inline]
@@ -40,5 +53,17 @@ impl Sub<Time> for Time {
     #[inline]
     fn sub(self, earlier: Time) -> Duration {
         self.since(earlier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_is_of_those_that_come() {
+        assert_eq!(earliest([None, None]), None);
+        assert_eq!(earliest([None, Some(Time(3)), None, Some(Time(2)), Some(Time(4))]), Some(Time(2)));
+        assert_eq!(earliest([Some(Time(0)), None]), Some(Time(0)));
     }
 }

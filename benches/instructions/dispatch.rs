@@ -15,13 +15,16 @@ use ringway::wire::{frame, terminus, PROTOCOL_HEADER_AMQP};
 use std::sync::Arc;
 
 pub const SCENARIOS: &[Scenario] = &[
-    ("dispatch/unsettled-100", |count| flow(count, 100, false)),
-    ("dispatch/settled-100", |count| flow(count, 100, true)),
-    ("dispatch/unsettled-4000", |count| flow(count, 4000, false)),
+    ("dispatch/unsettled-100", |count| flow(count, BATCH, 100, false)),
+    ("dispatch/unsettled-100-alone", |count| flow(count, 1, 100, false)),
+    ("dispatch/settled-100", |count| flow(count, BATCH, 100, true)),
+    ("dispatch/unsettled-4000", |count| flow(count, BATCH, 4000, false)),
 ];
 
-/// The consumer's window, and so about the size of a batch.
+/// The consumer's window.
 const WINDOW: u32 = 500;
+/// Messages that come together: as many as there is credit for, in these scenarios.
+const BATCH: u32 = WINDOW;
 
 struct Bench {
     dispatch: Dispatch,
@@ -181,7 +184,8 @@ fn consumer_flow(received: u32) -> Flow<'static> {
     }
 }
 
-fn flow(count: u64, body: usize, settled: bool) {
+/// `batch`: messages at most that come together.
+fn flow(count: u64, batch: u32, body: usize, settled: bool) {
     let count = count as u32;
     let mut bench = Bench::new();
     bench.attach(RECEIVER, Role::Receiver);
@@ -206,13 +210,14 @@ fn flow(count: u64, body: usize, settled: bool) {
         bench.turn();
         limit = granted(&bench.to_sender).unwrap_or(limit);
         input.clear();
-        for id in sent..limit {
+        let now = limit.min(sent + batch);
+        for id in sent..now {
             let at = input.len();
             input.extend_from_slice(&template);
             input[at + id_at..at + id_at + 4].copy_from_slice(&id.to_be_bytes());
         }
         assert!(limit > sent, "no credit behind {sent} messages");
-        sent = limit;
+        sent = now;
         bench.receive(SENDER, &input);
         bench.turn();
         limit = granted(&bench.to_sender).unwrap_or(limit);

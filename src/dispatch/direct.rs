@@ -14,16 +14,14 @@ use crate::wire;
 /// What runs are put into on their way through the rooms.
 #[derive(Default)]
 pub(super) struct Runs {
-    arrived: Vec<Arrived>,
-    settled: Vec<Settled>,
+    pub arrived: Vec<Arrived>,
+    pub settled: Vec<Settled>,
 }
 
 impl Dispatch {
-    /// Passes on the next run of a connection's, where what its engine has to tell begins with one. What it counts as.
+    /// Passes a run of a connection's on, with the items that it was polled with. What it counts as.
     #[inline]
-    pub(super) fn pass_run(&mut self, id: ConnectionId, now: Time) -> Option<u64> {
-        let Runs { arrived, settled } = &mut self.runs;
-        let run = find(&mut self.peers, id)?.engine.poll_run(arrived, settled)?;
+    pub(super) fn pass_run(&mut self, id: ConnectionId, run: Run, now: Time) -> u64 {
         let mut runs = std::mem::take(&mut self.runs);
         let cost = match run {
             Run::Arrived(run) => self.arrivals(id, &run, &mut runs.arrived, now),
@@ -32,7 +30,7 @@ impl Dispatch {
         runs.arrived.clear();
         runs.settled.clear();
         self.runs = runs;
-        Some(cost)
+        cost
     }
 
     fn arrivals(&mut self, id: ConnectionId, run: &Arrivals, items: &mut [Arrived], now: Time) -> u64 {

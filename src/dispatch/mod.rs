@@ -231,15 +231,14 @@ impl Dispatch {
     /// Drains an engine's events into the router, batch by batch: all of them, or what `left` allows. Then the connection is
     /// deferred.
     fn pump(&mut self, id: ConnectionId, mut left: u64, now: Time) {
-        if let Some(peer) = find(&mut self.peers, id) {
-            if (peer.deferred || peer.moving.is_some()) && left != u64::MAX {
-                return;
-            }
-            self.outputs.lend(&mut peer.engine, &mut peer.output_bytes);
+        let Some(peer) = find(&mut self.peers, id) else { return };
+        if peer.engine.is_at_rest() || (peer.deferred || peer.moving.is_some()) && left != u64::MAX {
+            return;
         }
+        self.outputs.lend(&mut peer.engine, &mut peer.output_bytes);
         let before = self.deliveries_in;
         loop {
-            while let Some(cost) = self.pass_run(id, now).or_else(|| self.next_event(id, now)) {
+            while let Some(cost) = self.next(id, now) {
                 left = left.saturating_sub(cost);
                 if left == 0 {
                     self.defer(id, now);
@@ -294,10 +293,18 @@ impl Dispatch {
 
     // ── events ──
 
-    /// Acts on the next event of a batch, and gives what it counts as.
+    /// Acts on what an engine has to tell next in a batch: a run, or one event. What it counts as.
     #[inline]
-    fn next_event(&mut self, id: ConnectionId, now: Time) -> Option<u64> {
-        let event = find(&mut self.peers, id)?.engine.poll_batch()?;
+    fn next(&mut self, id: ConnectionId, now: Time) -> Option<u64> {
+        let engine = &mut find(&mut self.peers, id)?.engine;
+        if engine.is_at_rest() {
+            return None;
+        }
+        let Runs { arrived, settled } = &mut self.runs;
+        if let Some(run) = engine.poll_run(arrived, settled) {
+            return Some(self.pass_run(id, run, now));
+        }
+        let event = engine.poll_batch()?;
         Some(self.event(id, event, now))
     }
 
@@ -563,7 +570,8 @@ impl Dispatch {
     /// Hands all of the router's outputs to engines.
     #[inline]
     fn apply_outputs(&mut self) {
-        while let Some(output) = self.router.poll_output() {
+        while self.router.has_outputs() {
+            let Some(output) = self.router.poll_output() else { break };
             self.apply(output);
         }
     }
@@ -745,6 +753,7 @@ impl Dispatch {
             self.resume();
         }
         loop {
+            self.apply_outputs();
             while let Some(id) = self.pending.pop() {
                 if let Some(peer) = find(&mut self.peers, id) {
                     // Before its events: what they bring about may make it pending again.

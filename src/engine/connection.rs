@@ -309,11 +309,18 @@ impl Engine {
     }
 
     /// Whether `poll_event` may have something to give without new input: call it again after `poll_transmit`.
+    #[inline]
     pub fn has_work(&self) -> bool {
         let input = self.input_rested && !self.is_input_resting();
         let due = matches!(self.closing, Closing::Due(_)) || self.cursor.is_some() || self.end_of_stream;
         let due = due || self.deferred.is_some();
         due || self.room_opened || input || !self.queue.is_empty() || !self.reports.is_empty()
+    }
+
+    /// Nothing is here that `poll_event` could tell.
+    #[inline]
+    pub fn is_at_rest(&self) -> bool {
+        self.input.len() == 0 && !self.has_work()
     }
 
     /// Whether a buffer should be lent (`give_output`) before the engine is told anything.

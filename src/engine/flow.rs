@@ -161,18 +161,26 @@ impl Engine {
             || self.flows.iter().any(is_pressing)
     }
 
-    /// Writes all that was noted: dispositions first, then links' flows, then sessions' where no link's said it.
+    /// Writes what was noted: dispositions first, then links' flows (but for a little more credit), then sessions' where no
+    /// link's said it.
     pub(super) fn write_noted(&mut self) {
         for index in 0..self.dirty.len() {
             let channel = self.dirty[index];
             self.write_dispositions(channel);
         }
         let mut flows = std::mem::take(&mut self.flows);
-        for link in flows.drain(..) {
-            if self.links.get(link).is_some_and(|link| link.flow_due && link.state == LinkState::Attached) {
+        let are_many = flows.len() > FLOWS_HELD_MAX;
+        flows.retain(|&link| {
+            let Some(state) = self.links.get(link) else { return false };
+            if !state.flow_due || state.state != LinkState::Attached {
+                return false;
+            }
+            let goes = are_many || state.is_flow_riding();
+            if goes {
                 self.write_link_flow(link, false);
             }
-        }
+            !goes
+        });
         self.flows = flows;
         let mut dirty = std::mem::take(&mut self.dirty);
         for channel in dirty.drain(..) {

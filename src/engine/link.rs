@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// A flow is pressing when the sender knows nothing of more than this part of its credit.
 const UNTOLD_PART: u32 = 4;
+/// And goes with other output when it knows nothing of more than this part.
+const UNTOLD_PART_RIDING: u32 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LinkState {
@@ -142,6 +144,12 @@ impl Link {
     #[inline]
     pub(super) fn is_flow_pressing(&self) -> bool {
         self.flow_pressing || self.credit_untold > self.credit / UNTOLD_PART
+    }
+
+    /// Whether a flow is to go with output that goes in any case.
+    #[inline]
+    pub(super) fn is_flow_riding(&self) -> bool {
+        self.flow_pressing || self.credit_untold > self.credit / UNTOLD_PART_RIDING
     }
 
     /// Whether more frames of this delivery are to come.

@@ -6,7 +6,7 @@ use super::link::remote_error;
 use super::*;
 use crate::limits::{MAX_FRAME_SIZE_MIN, SENT_FRAME_BYTES_MAX};
 use crate::outcome::Fault;
-use crate::time::Time;
+use crate::time::{earliest, Time};
 use crate::wire::error::Error;
 use crate::wire::performative::{self as wire, Performative};
 use crate::wire::value::{Map, Value};
@@ -200,7 +200,7 @@ impl Engine {
         if self.is_closed() {
             return None;
         }
-        [self.handshake_deadline(), self.silence_deadline(), self.heartbeat_deadline()].into_iter().flatten().min()
+        earliest([self.handshake_deadline(), self.silence_deadline(), self.heartbeat_deadline()])
     }
 
     /// When a peer that hasn't opened is closed, however much it says.

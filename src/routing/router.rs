@@ -22,7 +22,7 @@ use crate::routing::settings::{AddressMatch, AddressRule, Marks, RouterSettings}
 use crate::routing::stuck::LOOKING;
 use crate::routing::table::AddressTable;
 use crate::routing::threshold::{Edge, EdgeOutbox};
-use crate::time::Time;
+use crate::time::{earliest, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -237,7 +237,7 @@ impl Router {
         let credit = self.timers.peek().map(|Reverse((at, _))| *at);
         let looking = (self.deliveries.len() > 0).then(|| self.looking.at());
         let moved = self.moved();
-        [credit, looking, self.sampling.due(moved), self.watch.due(moved)].into_iter().flatten().min()
+        earliest([credit, looking, self.sampling.due(moved), self.watch.due(moved)])
     }
 
     /// Threshold edges, in the order in which they came for each address: `push` says whether it took one. What it
@@ -295,6 +295,14 @@ impl Router {
     /// Threshold edges of all addresses since the start, as far as they were fetched.
     pub fn edges_counted(&self) -> u64 {
         self.edges_counted
+    }
+
+    /// Whether `poll_output` may have one, or has something to do.
+    #[inline]
+    pub fn has_outputs(&self) -> bool {
+        let is_noted = self.polled.is_some() || self.released.is_some();
+        let waits = !self.outputs.is_empty() || !self.work.is_empty() || !self.dirty.is_empty();
+        is_noted || waits || !self.starved.is_empty()
     }
 
     /// The next command for an engine. Drain it after each input; deliveries are assigned to consumers only here,

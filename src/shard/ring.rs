@@ -8,7 +8,7 @@
 
 use crate::arena::SlabId;
 use crate::ids::{ConnectionId, ShardId};
-use io_uring::{opcode, squeue, types, IoUring};
+use io_uring::{opcode, squeue, types, EnterFlags, IoUring};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -19,8 +19,6 @@ use std::time::Duration;
 const SUBMISSIONS: u32 = 1024;
 /// Completion entries: what may complete between two turns; more overflow into the kernel's list (FEAT_NODROP).
 const COMPLETIONS: u32 = 8192;
-/// IORING_ENTER_GETEVENTS: completions that wait for this thread are made.
-const ENTER_GETEVENTS: u32 = 1;
 
 /// Why a shard has no ring.
 #[derive(Debug)]
@@ -142,6 +140,8 @@ pub struct Completion {
 
 pub struct Ring {
     ring: IoUring,
+    /// Of an enter that sleeps.
+    sleep_flags: EnterFlags,
     /// Operations that the submission queue had no room for, even after the kernel was entered.
     backlog: VecDeque<squeue::Entry>,
     /// Entries of the kernel, for telemetry.
@@ -161,7 +161,9 @@ impl Ring {
             .setup_clamp()
             .dontfork()
             .setup_cqsize(COMPLETIONS);
-        let ring = builder.build(SUBMISSIONS).map_err(|error| match error.raw_os_error() {
+        // Linux before 6.6 doesn't know this one.
+        let ring = builder.clone().setup_no_sqarray().build(SUBMISSIONS).or_else(|_| builder.build(SUBMISSIONS));
+        let ring = ring.map_err(|error| match error.raw_os_error() {
             Some(libc::ENOSYS) => RingError::Missing,
             Some(libc::EPERM | libc::EACCES) => RingError::Forbidden,
             Some(libc::EINVAL) => RingError::TooOld,
@@ -173,7 +175,9 @@ impl Ring {
         if !(has_waits && has_completions) {
             return Err(RingError::TooOld);
         }
-        let made = Ring { ring, backlog: VecDeque::new(), enters: 0 };
+        // Linux before 6.15 counts a thread that sleeps in its ring as one that waits for a disk.
+        let sleep_flags = if features.is_feature_no_iowait() { EnterFlags::NO_IOWAIT } else { EnterFlags::empty() };
+        let made = Ring { ring, sleep_flags, backlog: VecDeque::new(), enters: 0 };
         // Saves the kernel a look-up on each enter. Where it fails nothing is lost.
         let _ = made.ring.submitter().register_ring_fd();
         Ok(made)
@@ -243,23 +247,25 @@ impl Ring {
         if !self.backlog.is_empty() {
             self.drain_backlog();
         }
-        let timespec;
-        let mut args = types::SubmitArgs::new();
-        if let Some(timeout) = timeout {
-            timespec = types::Timespec::from(timeout);
-            args = args.timespec(&timespec);
-        }
         // With a backlog the queue is full of entries; don't sleep on half of the work.
         if !self.backlog.is_empty() {
-            let zero = types::Timespec::new();
-            return self.enter(&types::SubmitArgs::new().timespec(&zero));
+            return self.enter(0, EnterFlags::empty());
         }
-        self.enter(&args)
+        let Some(timeout) = timeout else { return self.enter(1, self.sleep_flags) };
+        self.enters += 1;
+        let timespec = types::Timespec::from(timeout);
+        let args = types::SubmitArgs::new().timespec(&timespec);
+        entered(self.ring.submitter().submit_with_args_and_flags(1, &args, self.sleep_flags))
     }
 
-    fn enter(&mut self, args: &types::SubmitArgs<'_, '_>) -> io::Result<()> {
+    /// Enters for so many completions at least.
+    fn enter(&mut self, completions: u32, flags: EnterFlags) -> io::Result<()> {
         self.enters += 1;
-        entered(self.ring.submitter().submit_with_args(1, args))
+        let submissions = self.ring.submission().len() as u32;
+        // Completions that wait for this thread are made in any case.
+        let flags = flags | EnterFlags::GETEVENTS;
+        // SAFETY: as many as there are; without an argument.
+        entered(unsafe { self.ring.submitter().enter::<libc::sigset_t>(submissions, completions, flags.bits(), None) })
     }
 
     /// Submits what was queued and looks at what has completed, without sleeping.
@@ -267,10 +273,7 @@ impl Ring {
         if !self.backlog.is_empty() {
             self.drain_backlog();
         }
-        self.enters += 1;
-        let submissions = self.ring.submission().len() as u32;
-        // SAFETY: as many as there are; without an argument.
-        entered(unsafe { self.ring.submitter().enter::<libc::sigset_t>(submissions, 0, ENTER_GETEVENTS, None) })
+        self.enter(0, EnterFlags::empty())
     }
 
     /// Whether something has completed, or would with the next enter. Costs a look at memory.

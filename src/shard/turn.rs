@@ -15,7 +15,7 @@ use crate::ids::{ConnectionId, ShardId};
 use crate::memory::Memory;
 use crate::mesh::{Lanes, Post};
 use crate::telemetry::Counters;
-use crate::time::Time;
+use crate::time::{earliest, Time};
 use io_uring::{cqueue, opcode, types};
 use slab::Slab;
 use std::io;
@@ -725,8 +725,7 @@ impl<A: Application> Turn<A> {
             Stop::No => None,
             Stop::Closing(at) | Stop::Draining(at) => Some(at),
         };
-        let moments = [self.timers.next(), self.application.next_timeout(), stop];
-        moments.into_iter().flatten().min()
+        earliest([self.timers.next(), self.application.next_timeout(), stop])
     }
 
     fn expire(&mut self) {

@@ -35,7 +35,7 @@ use crate::limits;
 use crate::routing::lists::Lists;
 use crate::routing::settings::FlowControl;
 use crate::sabotage::{self, Sabotage};
-use crate::time::Time;
+use crate::time::{earliest, Time};
 use consumers::{Anycast, Consumer};
 use multicast::Multicast;
 use senders::{ask, need, Placing, Senders};
@@ -473,7 +473,7 @@ impl AddressCredit {
             Consumers::Multicast(multicast) => multicast.poll_timeout(),
         };
         let review = self.senders.next_review();
-        [drain, stall, review].into_iter().flatten().min()
+        earliest([drain, stall, review])
     }
 
     /// Takes other settings at run time; treatment and rule stay.
