@@ -12,6 +12,7 @@
 //! Invariants:
 //! - Windows are opened only while what is used and what is promised stay below half of the ceiling together. What a
 //!   session is promised beyond that is one frame, and only while it holds nothing.
+//! - Above half of it ([`Memory::is_half_used`]) senders get credit for one delivery at a time.
 //! - Above seven eighths ([`Memory::is_full`]) nothing new is taken: a delivery that begins is given back to its sender
 //!   unless it goes straight on into a consumer's output, which has its own bound; a link is refused.
 
@@ -76,6 +77,12 @@ impl Memory {
     #[inline]
     pub fn is_tight(&self) -> bool {
         self.used() > self.limit / 4
+    }
+
+    /// So much is used that senders get credit for one delivery at a time.
+    #[inline]
+    pub fn is_half_used(&self) -> bool {
+        self.used() > self.limit / 2
     }
 
     /// So much is used that nothing new is taken.

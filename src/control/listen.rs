@@ -5,9 +5,14 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::time::{Duration, Instant};
 
 /// Connections that the kernel holds until they are accepted; it caps this at net.core.somaxconn.
 const BACKLOG: i32 = 4096;
+
+/// How long an address may stay in use: the kernel takes a killed router's ring apart, and its sockets with it, some time after
+/// the process is gone.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A listener that can't listen.
 #[derive(Debug)]
@@ -87,9 +92,15 @@ fn bind_one(address: SocketAddr, only_v6: bool) -> io::Result<TcpListener> {
     }
     // A restart must not wait for the old connections' TIME_WAIT.
     socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    let begin = Instant::now();
+    loop {
+        match socket.bind(&address.into()).and_then(|()| socket.listen(BACKLOG)) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && begin.elapsed() < PATIENCE => {
+                std::thread::sleep(PATIENCE / 20);
+            }
+            result => return result.map(|()| socket.into()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -111,6 +122,18 @@ mod tests {
                 "listener: can't listen on 127.0.0.1:{port}: the address is in use by another process (`ss -ltnp` shows which)"
             )
         );
+    }
+
+    #[test]
+    fn an_address_that_is_given_up_soon_is_waited_for() {
+        let first = bind(&listener("host: 127.0.0.1\nport: 0")).unwrap();
+        let port = first[0].local_addr().unwrap().port();
+        let holder = std::thread::spawn(move || {
+            std::thread::sleep(PATIENCE / 4);
+            drop(first);
+        });
+        bind(&listener(&format!("host: 127.0.0.1\nport: {port}"))).unwrap();
+        holder.join().unwrap();
     }
 
     #[test]

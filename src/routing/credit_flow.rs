@@ -80,8 +80,10 @@ impl Router {
 
     /// The next thing that an address's credit has for one of its senders. Drains are answered when there is none.
     pub(super) fn next_grant(&mut self, id: AddressId) -> Option<Output> {
+        let is_held_back = self.settings.memory.is_half_used();
         loop {
             let address = self.addresses.get_mut(id)?;
+            address.credit.hold_back(is_held_back);
             let stalled = match address.treatment {
                 Treatment::Multicast => address.credit.stalled(),
                 _ => None,
@@ -175,12 +177,13 @@ impl Router {
 
     /// The next anonymous sender that gets credit.
     pub(super) fn next_anonymous_grant(&mut self) -> Option<Output> {
+        let is_held_back = self.settings.memory.is_half_used();
         while let Some(link_id) = self.dirty.pop() {
             let Some(link) = self.links.get_mut(link_id) else { continue };
             let port = link.port;
             let Some(sender) = link.sender_mut() else { continue };
             sender.dirty = false;
-            let grant = sender.fixed.as_mut().and_then(|fixed| fixed.poll_grant());
+            let grant = sender.fixed.as_mut().and_then(|fixed| fixed.poll_grant(is_held_back));
             if let Some(add) = grant.filter(|_| !sender.ended) {
                 return Some(Output::Credit { port, add, drain: false });
             }

@@ -8,15 +8,15 @@
 /// ```
 /// use ringway::routing::credit::FixedCredit;
 /// let mut credit = FixedCredit::new(10);
-/// assert_eq!(credit.poll_grant(), Some(10));
-/// assert_eq!(credit.poll_grant(), None);
+/// assert_eq!(credit.poll_grant(false), Some(10));
+/// assert_eq!(credit.poll_grant(false), None);
 /// for _ in 0..3 {
 ///     credit.arrived();
 /// }
 /// // They wait: nothing is replenished.
-/// assert_eq!(credit.poll_grant(), None);
+/// assert_eq!(credit.poll_grant(false), None);
 /// credit.left_waiting(2);
-/// assert_eq!(credit.poll_grant(), Some(2));
+/// assert_eq!(credit.poll_grant(false), Some(2));
 /// ```
 #[derive(Debug, Clone)]
 pub struct FixedCredit {
@@ -66,10 +66,13 @@ impl FixedCredit {
         self.unused = self.unused.saturating_sub(credit);
     }
 
-    /// What to grant now, if anything.
-    pub fn poll_grant(&mut self) -> Option<u32> {
+    /// What to grant now, if anything. `is_held_back`: memory is short, so that only who has no credit gets it, for one delivery.
+    pub fn poll_grant(&mut self, is_held_back: bool) -> Option<u32> {
         let held = self.unused.saturating_add(self.waiting).saturating_add(self.forwarded);
-        let add = self.capacity.saturating_sub(held);
+        let mut add = self.capacity.saturating_sub(held);
+        if is_held_back {
+            add = add.min(1_u32.saturating_sub(self.unused));
+        }
         if add == 0 {
             return None;
         }

@@ -154,6 +154,7 @@ pub struct AddressCredit {
     drain_round: u32,
     remote_in_links: u32,
     share: u32,
+    is_held_back: bool,
     now: Time,
 }
 
@@ -177,6 +178,7 @@ impl AddressCredit {
             drain_round: 0,
             remote_in_links: 0,
             share: 0,
+            is_held_back: false,
             now: Time::ZERO,
         }
     }
@@ -489,6 +491,13 @@ impl AddressCredit {
 
 /// Outputs.
 impl AddressCredit {
+    /// Memory is short: until it is said not to be, who has no credit gets it for one delivery, and nobody more. Each can go
+    /// on, and with what he does then the rule is applied again.
+    #[inline]
+    pub fn hold_back(&mut self, yes: bool) {
+        self.is_held_back = yes;
+    }
+
     /// The next thing to tell a sender; to be polled until there is none.
     #[inline]
     pub fn poll_grant(&mut self) -> Option<Grant> {
@@ -534,10 +543,11 @@ impl AddressCredit {
             let starved = self.senders.needs.length(need::STARVED);
             let sender = self.senders.get(slot)?;
             let left = part(budget - i64::from(starved), starved);
+            let most = if self.is_held_back { 1 } else { sender.limit };
             let below_share = share.saturating_sub(sender.window());
-            return Some((slot, below_share.min(sender.limit).min(left.saturating_add(1)).max(1)));
+            return Some((slot, below_share.min(most).min(left.saturating_add(1)).max(1)));
         }
-        if budget <= 0 {
+        if budget <= 0 || self.is_held_back {
             return None;
         }
         // (2) Who is below the share gets up to it. (3) What is left goes to those that used up all they had.
@@ -574,11 +584,12 @@ impl AddressCredit {
     fn next_by_capacity(&mut self) -> Option<(u32, u32)> {
         loop {
             let needs = &self.senders.needs;
-            let slot = needs.first(need::STARVED).or_else(|| needs.first(need::BELOW))?;
+            let below = || needs.first(need::BELOW).filter(|_| !self.is_held_back);
+            let slot = needs.first(need::STARVED).or_else(below)?;
             let sender = self.senders.get(slot)?;
             let add = sender.capacity.saturating_sub(sender.window());
             if add > 0 {
-                return Some((slot, add));
+                return Some((slot, if self.is_held_back { 1 } else { add }));
             }
             self.senders.needs.remove(slot);
         }

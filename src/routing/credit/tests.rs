@@ -339,3 +339,25 @@ fn the_next_moment_lies_ahead_under_either_rule() {
         }
     }
 }
+
+#[test]
+fn while_memory_is_short_only_who_has_no_credit_gets_one() {
+    for flow_control in [FlowControl::Share, FlowControl::Capacity] {
+        let mut credit = AddressCredit::new(CreditSettings { flow_control, ..CreditSettings::default() });
+        let senders: Vec<_> = (0..3).map(|_| credit.sender_joined(250)).collect();
+        let consumer = credit.consumer_joined(250);
+        credit.hold_back(true);
+        credit.consumer_flow(consumer, 200, at(0));
+        let one_each: Vec<_> = senders.iter().map(|sender| (sender.0, 1)).collect();
+        assert_eq!(grants(&mut credit), one_each, "{flow_control:?}");
+        // The next one comes when what the last one brought is assigned.
+        credit.arrived(senders[1], at(1));
+        assert_eq!(grants(&mut credit), [], "{flow_control:?}");
+        credit.assigned(senders[1]);
+        credit.consumer_assigned(consumer);
+        assert_eq!(grants(&mut credit), [(senders[1].0, 1)], "{flow_control:?}");
+        credit.hold_back(false);
+        let got = grants(&mut credit);
+        assert!(senders.iter().all(|sender| total(&got, *sender) > 5), "{flow_control:?}: {got:?}");
+    }
+}
