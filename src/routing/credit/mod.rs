@@ -584,13 +584,16 @@ impl AddressCredit {
     fn next_by_capacity(&mut self) -> Option<(u32, u32)> {
         loop {
             let needs = &self.senders.needs;
-            let below = || needs.first(need::BELOW).filter(|_| !self.is_held_back);
-            let slot = needs.first(need::STARVED).or_else(below)?;
+            let slot = needs.first(need::STARVED).or_else(|| needs.first(need::BELOW))?;
             let sender = self.senders.get(slot)?;
-            let add = sender.capacity.saturating_sub(sender.window());
-            if add > 0 {
-                return Some((slot, if self.is_held_back { 1 } else { add }));
+            let mut add = sender.capacity.saturating_sub(sender.window());
+            if self.is_held_back {
+                add = add.min(1_u32.saturating_sub(sender.held()));
             }
+            if add > 0 {
+                return Some((slot, add));
+            }
+            // With what it does next it is listed again.
             self.senders.needs.remove(slot);
         }
     }
