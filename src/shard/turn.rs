@@ -638,6 +638,8 @@ impl<A: Application> Turn<A> {
             self.quiet_urgent |= stream.flush_behind_send();
         } else {
             let unsent = stream.take_unsent();
+            // The application's own output goes behind it.
+            let more_follows = unsent.is_some();
             if let Some(transmit) = &unsent {
                 self.application.lent(transmit);
             }
@@ -650,6 +652,9 @@ impl<A: Application> Turn<A> {
                     self.quiet_bytes += transmit.len();
                     self.quiet_urgent |= self.quiet_bytes > KEPT_ASLEEP_BYTES_MAX || !transmit.ranges().is_empty();
                     stream.send(transmit, &mut self.ring, &mut self.messages);
+                    if more_follows {
+                        self.quiet_urgent |= stream.flush_behind_send();
+                    }
                 }
             }
         }
