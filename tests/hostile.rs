@@ -245,10 +245,10 @@ fn beside_hostile(router: &Router, crowd: &mut Crowd, time: Duration, only: Opti
     })
 }
 
-/// KiB resident when the last hostile connection has ended.
+/// KiB resident when the last hostile connection has ended, and the allocator has had its time.
 fn memory_at_rest(router: &Router, crowd: &mut Crowd, descriptors: usize) -> u64 {
     crowd.run_until(Duration::from_secs(30), |_| router.descriptors() <= descriptors);
-    crowd.run_for(Duration::from_secs(1));
+    crowd.run_for(Duration::from_secs(5));
     router.memory_kib("VmRSS")
 }
 

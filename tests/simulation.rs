@@ -82,6 +82,13 @@ fn seed_200200_a_refusal_reaches_no_other_delivery() {
     sim::run(200_200).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// Found: while memory was short, an anonymous sender's link at another shard, which gives no credit but tells what left it, was held
+/// back like others, and its home counted wrong.
+#[test]
+fn seed_1267_what_left_another_shard_is_told_while_memory_is_short() {
+    sim::run(1267).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
 /// Found: of two sessions that were full at the same time only the later one was looked at; what was under way on the other
 /// waited for its window for ever.
 #[test]

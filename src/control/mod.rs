@@ -39,6 +39,7 @@ use crate::log::{Level, Module};
 use crate::memory::Memory;
 use crate::routing::EdgeOutbox;
 use crate::shard::{self, Mailbox, Order, Report, Reports, ShardError, ShardHandle, ShardSettings};
+use memory::Purge;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
@@ -322,6 +323,7 @@ async fn hear(reports: Arc<Reports>, mailboxes: Rc<[Arc<Mailbox>]>, ears: Ears) 
         Ok(bell) => tokio_uring::fs::File::from_std(std::fs::File::from(bell)),
         Err(error) => return ears.reporter.borrow_mut().deaf(&error),
     };
+    let purge = Rc::new(Purge::default());
     let mut buffer = vec![0u8; 8];
     let mut events: Vec<Events> = mailboxes.iter().map(|_| Events::default()).collect();
     while !ears.is_over.get() {
@@ -333,6 +335,7 @@ async fn hear(reports: Arc<Reports>, mailboxes: Rc<[Arc<Mailbox>]>, ears: Ears) 
         reports.heard();
         ears.shards.take_pages();
         let mut taken = 0;
+        purge.follow();
         while let Some(report) = reports.poll() {
             taken += 1;
             if taken % REPORTS_AT_ONCE == 0 {

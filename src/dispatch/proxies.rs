@@ -46,15 +46,8 @@ pub(super) struct ProxyLink {
     /// The latest of the receiver's credit.
     round: u32,
     /// Of an anonymous sender's, credit is its home's affair. Here what routing grants says how many deliveries wait no
-    /// longer, but for the first grant.
-    relay: Relay,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Relay {
-    No,
-    New,
-    Granted,
+    /// longer.
+    is_relay: bool,
 }
 
 /// What a session's home hasn't sent yet.
@@ -65,9 +58,8 @@ struct Waiting {
 }
 
 impl ProxyLink {
-    pub fn new(link: LinkId, session: SessionNumber, name: &str, is_anonymous: bool) -> ProxyLink {
-        let relay = if is_anonymous { Relay::New } else { Relay::No };
-        ProxyLink { link, session, name: name.into(), sent: 0, round: 0, relay }
+    pub fn new(link: LinkId, session: SessionNumber, name: &str, is_relay: bool) -> ProxyLink {
+        ProxyLink { link, session, name: name.into(), sent: 0, round: 0, is_relay }
     }
 }
 
@@ -156,7 +148,7 @@ impl Proxy {
 
     /// A link's name; None: a relay, or over.
     pub fn link_name(&self, handle: LinkHandle) -> Option<&str> {
-        let link = self.links.get(&handle).filter(|link| link.relay == Relay::No)?;
+        let link = self.links.get(&handle).filter(|link| !link.is_relay)?;
         Some(&link.name)
     }
 
@@ -177,16 +169,7 @@ impl Proxy {
                 (port.link, Decided::SendMore { delivery, complete, bytes }, payload)
             }
             Output::SendAbort { port, delivery } => (port.link, Decided::SendAbort { delivery }, empty),
-            Output::Credit { port, add, drain } => {
-                match self.links.get_mut(&port.link) {
-                    Some(link) if link.relay == Relay::New => {
-                        link.relay = Relay::Granted;
-                        return;
-                    }
-                    _ => {}
-                }
-                (port.link, Decided::Grant { add, drain }, empty)
-            }
+            Output::Credit { port, add, drain } => (port.link, Decided::Grant { add, drain }, empty),
             Output::DisposeIncoming { port, wire, state, settled } => {
                 (port.link, Decided::DisposeIncoming { wire, state, settled }, empty)
             }
@@ -356,6 +339,9 @@ impl Dispatch {
             if let Some(proxy) = self.proxies.get_mut(id) {
                 proxy.links.insert(port.link, link);
             }
+            if attaching.is_anonymous() {
+                self.router.credit_given_elsewhere(attached.link);
+            }
             Accepted {
                 link: attached.link,
                 sender_settle_mode: attached.sender_settle_mode,
@@ -366,7 +352,6 @@ impl Dispatch {
             let decided = Decided::Attached(Box::new(answer));
             self.outbox.push(home, Note::decided(port.connection, port.link, decided));
         }
-        // A relay's first grant comes before what is sent on it.
         self.apply_outputs();
     }
 

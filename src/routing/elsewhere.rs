@@ -57,6 +57,14 @@ impl Router {
         }
     }
 
+    /// An anonymous sender whose credit another shard gives: here it has all that it may have.
+    pub fn credit_given_elsewhere(&mut self, link_id: LinkId) {
+        let sender = self.links.get_mut(link_id).and_then(|link| link.sender_mut());
+        if let Some(fixed) = sender.and_then(|sender| sender.fixed.as_mut()) {
+            fixed.given_elsewhere();
+        }
+    }
+
     /// An anonymous sender that came from another shard has so much credit from there.
     pub fn credit_brought(&mut self, link_id: LinkId, unused: u32) {
         let sender = self.links.get_mut(link_id).and_then(|link| link.sender_mut());

@@ -25,16 +25,24 @@ pub struct FixedCredit {
     waiting: u32,
     /// Waiting on other shards.
     forwarded: u32,
+    /// Another shard gives its credit: what is granted here tells that one how many no longer wait.
+    is_elsewhere: bool,
 }
 
 impl FixedCredit {
     pub fn new(capacity: u32) -> Self {
-        Self { capacity, unused: 0, waiting: 0, forwarded: 0 }
+        Self { capacity, unused: 0, waiting: 0, forwarded: 0, is_elsewhere: false }
     }
 
     /// The sender has so much already.
     pub fn brought(&mut self, unused: u32) {
         self.unused = unused;
+    }
+
+    /// Another shard gives its credit.
+    pub fn given_elsewhere(&mut self) {
+        self.unused = self.capacity;
+        self.is_elsewhere = true;
     }
 
     /// A delivery came in.
@@ -70,7 +78,7 @@ impl FixedCredit {
     pub fn poll_grant(&mut self, is_held_back: bool) -> Option<u32> {
         let held = self.unused.saturating_add(self.waiting).saturating_add(self.forwarded);
         let mut add = self.capacity.saturating_sub(held);
-        if is_held_back {
+        if is_held_back && !self.is_elsewhere {
             add = add.min(1_u32.saturating_sub(self.unused));
         }
         if add == 0 {
