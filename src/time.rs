@@ -30,14 +30,10 @@ impl Time {
 /// The earliest of moments that may never come.
 #[inline]
 pub fn earliest<const N: usize>(moments: [Option<Time>; N]) -> Option<Time> {
-    let mut least = None;
-    for moment in moments {
-        // An Option's own order has None first.
-        if least.is_none() || moment.is_some_and(|moment| least > Some(moment)) {
-            least = moment;
-        }
-    }
-    least
+    moments.into_iter().fold(None, |least, moment| match (least, moment) {
+        (Some(least), Some(moment)) => Some(least.min(moment)),
+        (least, moment) => least.or(moment),
+    })
 }
 
 impl Add<Duration> for Time {

@@ -86,21 +86,27 @@ fn bind_all(listener: &ListenerConfig) -> Result<TcpListener, BindError> {
 }
 
 fn bind_one(address: SocketAddr, only_v6: bool) -> io::Result<TcpListener> {
+    let begin = Instant::now();
+    loop {
+        match bind_now(address, only_v6) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && begin.elapsed() < PATIENCE => {
+                std::thread::sleep(PATIENCE / 20);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn bind_now(address: SocketAddr, only_v6: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(only_v6)?;
     }
     // A restart must not wait for the old connections' TIME_WAIT.
     socket.set_reuse_address(true)?;
-    let begin = Instant::now();
-    loop {
-        match socket.bind(&address.into()).and_then(|()| socket.listen(BACKLOG)) {
-            Err(error) if error.kind() == ErrorKind::AddrInUse && begin.elapsed() < PATIENCE => {
-                std::thread::sleep(PATIENCE / 20);
-            }
-            result => return result.map(|()| socket.into()),
-        }
-    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 #[cfg(test)]

@@ -4,43 +4,22 @@
 use crate::config::RouterConfig;
 use crate::limits;
 use crate::memory::Memory;
-use std::cell::Cell;
 use std::fs;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Longer than the allocator keeps freed pages for (`purge_delay`, a second).
 const PURGE_AFTER: Duration = Duration::from_secs(2);
 
-/// Sees to it that pages which a burst left free go back to the system. The allocator looks at those that were kept long enough only
-/// when it is used, which a router whose clients have gone doesn't.
-#[derive(Default)]
-pub struct Purge {
-    /// What may have freed memory.
-    events: Cell<u64>,
-    is_due: Cell<bool>,
-}
-
-impl Purge {
-    /// Something ended: a purge follows, and one behind the last such.
-    pub fn follow(self: &Rc<Purge>) {
-        self.events.set(self.events.get() + 1);
-        if self.is_due.replace(true) {
-            return;
-        }
-        let purge = self.clone();
-        tokio_uring::spawn(async move {
-            loop {
-                let before = purge.events.get();
-                tokio::time::sleep(PURGE_AFTER).await;
-                // SAFETY: it may be called at any time, from any thread.
-                unsafe { libmimalloc_sys::mi_collect(false) };
-                if purge.events.get() == before {
-                    break;
-                }
-            }
-            purge.is_due.set(false);
-        });
+/// Gives pages that a burst left free back to the system, once behind each `events` and those that follow it soon. The allocator looks
+/// at what it kept long enough only when it is used, which a router whose clients have gone doesn't.
+pub async fn purge_behind(events: Rc<Notify>) {
+    loop {
+        events.notified().await;
+        tokio::time::sleep(PURGE_AFTER).await;
+        // SAFETY: it may be called at any time, from any thread.
+        unsafe { libmimalloc_sys::mi_collect(false) };
     }
 }
 

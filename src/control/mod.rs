@@ -39,7 +39,6 @@ use crate::log::{Level, Module};
 use crate::memory::Memory;
 use crate::routing::EdgeOutbox;
 use crate::shard::{self, Mailbox, Order, Report, Reports, ShardError, ShardHandle, ShardSettings};
-use memory::Purge;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
@@ -48,6 +47,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{signal, SignalKind};
+use tokio::sync::Notify;
 
 /// How long peers may take to read their closes when the router stops.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
@@ -323,7 +323,8 @@ async fn hear(reports: Arc<Reports>, mailboxes: Rc<[Arc<Mailbox>]>, ears: Ears) 
         Ok(bell) => tokio_uring::fs::File::from_std(std::fs::File::from(bell)),
         Err(error) => return ears.reporter.borrow_mut().deaf(&error),
     };
-    let purge = Rc::new(Purge::default());
+    let heard = Rc::new(Notify::new());
+    tokio_uring::spawn(memory::purge_behind(heard.clone()));
     let mut buffer = vec![0u8; 8];
     let mut events: Vec<Events> = mailboxes.iter().map(|_| Events::default()).collect();
     while !ears.is_over.get() {
@@ -335,7 +336,8 @@ async fn hear(reports: Arc<Reports>, mailboxes: Rc<[Arc<Mailbox>]>, ears: Ears) 
         reports.heard();
         ears.shards.take_pages();
         let mut taken = 0;
-        purge.follow();
+        // Whatever it is, memory may be free behind it.
+        heard.notify_one();
         while let Some(report) = reports.poll() {
             taken += 1;
             if taken % REPORTS_AT_ONCE == 0 {

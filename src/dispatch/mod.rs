@@ -753,6 +753,7 @@ impl Dispatch {
             self.resume();
         }
         loop {
+            // What nobody's events brought about.
             self.apply_outputs();
             while let Some(id) = self.pending.pop() {
                 if let Some(peer) = find(&mut self.peers, id) {

@@ -143,13 +143,18 @@ impl Link {
     /// rule, while the sender knows of most of what it has.
     #[inline]
     pub(super) fn is_flow_pressing(&self) -> bool {
-        self.flow_pressing || self.credit_untold > self.credit / UNTOLD_PART
+        self.is_flow_due_at(UNTOLD_PART)
     }
 
     /// Whether a flow is to go with output that goes in any case.
     #[inline]
     pub(super) fn is_flow_riding(&self) -> bool {
-        self.flow_pressing || self.credit_untold > self.credit / UNTOLD_PART_RIDING
+        self.is_flow_due_at(UNTOLD_PART_RIDING)
+    }
+
+    #[inline]
+    fn is_flow_due_at(&self, part: u32) -> bool {
+        self.flow_pressing || self.credit_untold > self.credit / part
     }
 
     /// Whether more frames of this delivery are to come.

@@ -2,6 +2,7 @@
 
 use crate::ids::{ConnectionId, DeliveryId, LinkId, WireDelivery};
 use crate::routing::delivery::{By, NONE};
+use crate::routing::link::Link;
 use crate::routing::router::Router;
 use crate::time::Time;
 
@@ -42,7 +43,7 @@ impl Router {
         self.begin(now);
         let Some(link) = self.links.get_mut(link) else { return };
         link.counters.arrived(settled);
-        if let Some(fixed) = link.sender_mut().and_then(|sender| sender.fixed.as_mut()) {
+        if let Some(fixed) = link.fixed_credit_mut() {
             fixed.forwarded();
         }
     }
@@ -50,8 +51,7 @@ impl Router {
     /// So many of those wait no longer.
     pub fn forwarded_left(&mut self, link_id: LinkId, deliveries: u32, now: Time) {
         self.begin(now);
-        let sender = self.links.get_mut(link_id).and_then(|link| link.sender_mut());
-        if let Some(fixed) = sender.and_then(|sender| sender.fixed.as_mut()) {
+        if let Some(fixed) = self.links.get_mut(link_id).and_then(Link::fixed_credit_mut) {
             fixed.forwarded_left(deliveries);
             self.mark_dirty(link_id);
         }
@@ -59,16 +59,14 @@ impl Router {
 
     /// An anonymous sender whose credit another shard gives: here it has all that it may have.
     pub fn credit_given_elsewhere(&mut self, link_id: LinkId) {
-        let sender = self.links.get_mut(link_id).and_then(|link| link.sender_mut());
-        if let Some(fixed) = sender.and_then(|sender| sender.fixed.as_mut()) {
+        if let Some(fixed) = self.links.get_mut(link_id).and_then(Link::fixed_credit_mut) {
             fixed.given_elsewhere();
         }
     }
 
     /// An anonymous sender that came from another shard has so much credit from there.
     pub fn credit_brought(&mut self, link_id: LinkId, unused: u32) {
-        let sender = self.links.get_mut(link_id).and_then(|link| link.sender_mut());
-        if let Some(fixed) = sender.and_then(|sender| sender.fixed.as_mut()) {
+        if let Some(fixed) = self.links.get_mut(link_id).and_then(Link::fixed_credit_mut) {
             fixed.brought(unused);
         }
     }

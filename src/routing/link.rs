@@ -193,6 +193,11 @@ impl Link {
         }
     }
 
+    /// An anonymous sender's.
+    pub fn fixed_credit_mut(&mut self) -> Option<&mut FixedCredit> {
+        self.sender_mut()?.fixed.as_mut()
+    }
+
     #[inline]
     pub fn consumer(&self) -> Option<&Consumer> {
         match &self.end {

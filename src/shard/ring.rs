@@ -161,9 +161,7 @@ impl Ring {
             .setup_clamp()
             .dontfork()
             .setup_cqsize(COMPLETIONS);
-        // Linux before 6.6 doesn't know this one.
-        let ring = builder.clone().setup_no_sqarray().build(SUBMISSIONS).or_else(|_| builder.build(SUBMISSIONS));
-        let ring = ring.map_err(|error| match error.raw_os_error() {
+        let ring = builder.build(SUBMISSIONS).map_err(|error| match error.raw_os_error() {
             Some(libc::ENOSYS) => RingError::Missing,
             Some(libc::EPERM | libc::EACCES) => RingError::Forbidden,
             Some(libc::EINVAL) => RingError::TooOld,
