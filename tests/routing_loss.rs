@@ -126,6 +126,36 @@ fn a_stream_occupies_its_link_and_nothing_else() {
 }
 
 #[test]
+fn a_full_session_is_opened_for_what_goes_under_way_with_nothing_left_to_send() {
+    let mut bench = Bench::default();
+    bench.quiet = false;
+    let connection = bench.connect(10);
+    let consumer = bench.consumer(connection, "q", 10);
+    let senders = [(); 3].map(|()| bench.sender(connection, "q"));
+    let stream = bench.begin(senders[0], 0, true, &large());
+    bench.take();
+    bench.router.payload_sent(stream, STREAM_BYTES_MIN, false, bench.now);
+    // It waits for its rest, and so does what begins behind it, which doesn't count as held from now on.
+    let begun = bench.begin(senders[1], 1, false, "begun");
+    bench.router.session_full(connection, SessionNumber(0), false, bench.now);
+    assert!(bench.take().contains(&Out::Released("begun".len())));
+    // Full again, while the stream has something to send.
+    bench.more(stream, "end", true);
+    bench.send(senders[2], 2, false, "behind");
+    bench.router.session_full(connection, SessionNumber(0), false, bench.now);
+    assert!(!bench.take().iter().any(|out| matches!(out, Out::Released(_))));
+    bench.router.payload_sent(stream, "end".len(), true, bench.now);
+    let outs = bench.take();
+    assert!(outs.contains(&Out::Send(consumer, "begun".into(), false, false)), "{outs:?}");
+    assert!(outs.contains(&Out::Released("end".len() + "behind".len())), "{outs:?}");
+    bench.more(begun, "", true);
+    bench.take();
+    bench.router.payload_sent(begun, 0, true, bench.now);
+    assert!(bench.take().contains(&sent(consumer, "behind")));
+    bench.close_all(&[connection]);
+}
+
+#[test]
 fn an_aborted_message_gives_its_credit_back() {
     let mut bench = Bench::default();
     bench.quiet = false;

@@ -96,6 +96,21 @@ fn seed_13803_each_full_session_is_relieved() {
     sim::run(13_803).unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// Found: what had come of a delivery was lent while it waited; when it went under way its session was full, and nobody
+/// looked at that session again.
+#[test]
+fn seed_54234_what_was_lent_before_it_went_under_way_is_relieved() {
+    for seed in [53_914, 54_234, 57_577, 61_682, 66_443] {
+        sim::run(seed).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+/// Found: the simulator took it for one that never ends; it has large messages in small pieces.
+#[test]
+fn seed_95039_many_steps_that_go_on_are_no_circle() {
+    sim::run(95_039).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
 #[test]
 fn one_seed() {
     let Some(seed) = number("RINGWAY_SEED") else { return };

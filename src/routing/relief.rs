@@ -55,16 +55,19 @@ impl Router {
         }
     }
 
-    /// An incomplete delivery is on its way to a consumer, or to nobody: its session may wait for the rest of it.
+    /// An incomplete delivery is on its way to a consumer, or to nobody: its session may wait for the rest of it, at once where
+    /// what came of it was lent while it waited.
     #[cold]
     pub(super) fn note_under_way(&mut self, slot: Slot) {
         let id = self.deliveries.id(slot);
-        let Some(session) = self.links.get(self.deliveries[slot].in_link).map(|link| link.session_slot) else { return };
+        let link_id = self.deliveries[slot].in_link;
+        let Some(session) = self.links.get(link_id).map(|link| link.session_slot) else { return };
         let under_way = &mut self.connections.sessions[session as usize].under_way;
         under_way.push(id);
         if under_way.len().is_power_of_two() && under_way.len() >= SWEPT_MIN {
             self.sweep_under_way(session);
         }
+        self.note_starved(link_id);
     }
 
     /// Forgets those that are over or complete. Each is forgotten once.
@@ -84,8 +87,8 @@ impl Router {
         })
     }
 
-    /// All that came of an incomplete delivery has left the router. When its session is full, nothing more will come by
-    /// itself.
+    /// All that came of an incomplete delivery may have left the router. When its session is full, nothing more will come
+    /// by itself.
     #[cold]
     pub(super) fn note_starved(&mut self, link_id: LinkId) {
         let Some(link) = self.links.get(link_id) else { return };

@@ -15,8 +15,10 @@ use std::time::Duration;
 const QUIET_AFTER: Duration = Duration::from_secs(10);
 /// The same after everybody was told to go.
 const END_AFTER: Duration = Duration::from_secs(20);
-/// A simulation of more steps than this goes round in circles.
-const STEPS_MAX: u64 = 3_000_000;
+/// A simulation that takes so many steps without a fact or a byte of a message goes round in circles.
+const STEPS_IDLE_MAX: u64 = 1_000_000;
+/// One that takes so many in all does, too; large messages in small frames through a window of one frame take a tenth of it.
+const STEPS_MAX: u64 = 60_000_000;
 
 /// What a run came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -83,6 +85,8 @@ pub struct Simulation {
     stops: bool,
     /// Facts so far.
     observed: u64,
+    /// Where it was at a step, so as to notice when it goes round in circles.
+    mark: (u64, (u64, usize)),
     traced: bool,
 }
 
@@ -112,6 +116,7 @@ pub fn run_plan(seed: u64, mut plan: Plan, traced: bool) -> Result<Summary, Fail
         failure: None,
         stops: plan.router_stops,
         observed: 0,
+        mark: (0, (0, 0)),
         traced,
     };
     if traced {
@@ -173,13 +178,23 @@ impl Simulation {
             if let Some(failure) = self.failure.take() {
                 return Err(failure);
             }
-            if self.world.steps > STEPS_MAX {
+            if self.is_circling() {
                 return Err(by("progress")("it never ends".to_owned()));
             }
         }
         self.world.now = self.world.now.max(until);
         self.model.now = self.world.now;
         Ok(())
+    }
+
+    fn is_circling(&mut self) -> bool {
+        let steps = self.world.steps;
+        if steps < self.mark.0 + STEPS_IDLE_MAX {
+            return false;
+        }
+        let mark = (steps, self.progress());
+        let before = std::mem::replace(&mut self.mark, mark);
+        before.1 == mark.1 || steps > STEPS_MAX
     }
 
     /// Facts so far, and bytes of the messages that are not whole yet.
