@@ -105,6 +105,14 @@ fn seed_54234_what_was_lent_before_it_went_under_way_is_relieved() {
     }
 }
 
+/// Found: a checker held that what a client had sent whole came whole, though its connection broke meanwhile.
+#[test]
+fn seed_129490_what_broke_off_counts_as_sent_to_its_receiver_or_not() {
+    for seed in [105_321, 125_872, 129_490] {
+        sim::run(seed).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
 /// Found: the simulator took it for one that never ends; it has large messages in small pieces.
 #[test]
 fn seed_95039_many_steps_that_go_on_are_no_circle() {

@@ -44,10 +44,11 @@ impl Figures {
         if message.settled {
             presettled.add(has_arrived.into(), 1);
         }
-        // A receiver of a message that was given up never has it whole, nor has one that went or that takes none so large.
+        // A receiver of a message that was given up, or whose end was under way when its sender went, never has it whole, nor has
+        // one that went or that takes none so large.
+        let has_come_whole = is_whole || !message.copies.is_empty();
         let may_miss = |receiver: &&&LinkRecord| {
-            let is_whole = message.progress == Progress::Complete;
-            !is_whole || receiver.leaving_at.is_some() || receiver.is_too_small_for(message)
+            !has_come_whole || receiver.leaving_at.is_some() || receiver.is_too_small_for(message)
         };
         let (seen, unseen) = (message.copies.len(), receivers.iter().filter(may_miss).count());
         egress.add(seen as u64, (seen + unseen) as u64);
