@@ -1,4 +1,5 @@
-//! Every bound, one line each, and where it comes from. What a peer can grow has its bound here.
+//! The bounds that several rooms share, one line each, and where they come from. What a peer can grow has its bound here, or, where one
+//! file alone is concerned, at that file's head (`…_MAX`).
 
 /// Bytes of a chunk that waiting payload is packed into, and of a receive chunk on kernels before 6.12. What a peer may make wait is
 /// counted in such.

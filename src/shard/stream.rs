@@ -255,7 +255,9 @@ impl Stream {
         let total = transmit.len();
         let message =
             if transmit.ranges().is_empty() { None } else { Some(messages.pop().unwrap_or_else(Message::new)) };
-        self.sending = Some(Sending { transmit, total, sent: 0, message, quiet: true });
+        // One that doesn't fit into a message has to be told, since its rest is sent then.
+        let quiet = transmit.ranges().len() < PIECES_MAX / 2;
+        self.sending = Some(Sending { transmit, total, sent: 0, message, quiet });
         self.push_send(ring);
     }
 

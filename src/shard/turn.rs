@@ -77,6 +77,8 @@ pub struct Turn<A: Application> {
     flushing: Vec<ConnectionId>,
     /// Connections whose receive is to be armed at the turn's end.
     receiving: Vec<ConnectionId>,
+    /// Of these, the ones that went away without a buffer: they are armed first.
+    hungry: Vec<ConnectionId>,
     touched: Vec<ConnectionId>,
     /// Connections with a quiet send that isn't known to be over.
     quiet: Vec<ConnectionId>,
@@ -126,6 +128,7 @@ impl<A: Application> Turn<A> {
             alarm: Alarm::new(),
             flushing: Vec::with_capacity(1024),
             receiving: Vec::with_capacity(1024),
+            hungry: Vec::new(),
             touched: Vec::with_capacity(1024),
             quiet: Vec::with_capacity(1024),
             quiet_urgent: false,
@@ -194,8 +197,14 @@ impl<A: Application> Turn<A> {
         if self.look_longer(timeout)? {
             return Ok(());
         }
-        self.slept_from = self.busy_poll.is_zero().then(|| Time(self.origin.elapsed().as_nanos() as u64));
-        let timeout = timeout.filter(|_| !end.is_some_and(|at| self.alarm.covers(at, self.now, &mut self.ring)));
+        // The look took time, in latency mode perhaps all that there was.
+        let now = Time(self.origin.elapsed().as_nanos() as u64);
+        let timeout = end.map(|at| at.since(now));
+        if timeout == Some(Duration::ZERO) {
+            return self.ring.submit_and_look();
+        }
+        self.slept_from = self.busy_poll.is_zero().then_some(now);
+        let timeout = timeout.filter(|_| !end.is_some_and(|at| self.alarm.covers(at, now, &mut self.ring)));
         if !self.post.has_peers() || matches!(self.stop, Stop::Draining(_)) {
             return self.ring.submit_and_wait(timeout);
         }
@@ -256,11 +265,15 @@ impl<A: Application> Turn<A> {
 
         let mut completions = std::mem::take(&mut self.completions);
         self.ring.completions(&mut completions);
+        // Asked before what completed makes operations of its own, which have nothing to do with the enter that is over.
+        let are_quiet_over = self.ring.is_submitted();
         for completion in completions.drain(..) {
             self.complete(completion);
         }
         self.completions = completions;
-        self.end_quiet_sends();
+        if are_quiet_over {
+            self.end_quiet_sends();
+        }
 
         self.expire();
         self.receive_crossings();
@@ -324,7 +337,8 @@ impl<A: Application> Turn<A> {
         let (count, more) = (completion.result.max(0) as usize, cqueue::buffer_more(completion.flags));
         let bytes = cqueue::buffer_select(completion.flags).and_then(|buffer| self.buffers.take(buffer, count, more));
         let Some(stream) = self.streams.get_mut(id) else { return };
-        stream.received(cqueue::sock_nonempty(completion.flags));
+        // Without a buffer nothing was taken out of the socket.
+        stream.received(cqueue::sock_nonempty(completion.flags) || completion.result == -libc::ENOBUFS);
         self.counters.receives += 1;
         let phase = stream.phase;
         match completion.result {
@@ -337,6 +351,7 @@ impl<A: Application> Turn<A> {
             error if error == -libc::ENOBUFS => {
                 self.counters.receives_without_buffer += 1;
                 self.buffers.exhausted();
+                self.hungry.push(id);
             }
             error if error == -libc::EINTR || error == -libc::EAGAIN => {}
             // An open connection's is cancelled for a move, and for nothing else.
@@ -402,7 +417,7 @@ impl<A: Application> Turn<A> {
 
     /// The kernel was entered, and what it had to say of quiet sends was heard: the others are over.
     fn end_quiet_sends(&mut self) {
-        if self.quiet.is_empty() || !self.ring.is_submitted() {
+        if self.quiet.is_empty() {
             return;
         }
         let mut quiet = std::mem::take(&mut self.quiet);
@@ -432,8 +447,7 @@ impl<A: Application> Turn<A> {
         let Some(accepting) = self.listeners.get_mut(index as usize) else { return };
         match accepting.completed(result) {
             Accepted::Connection(fd, peer) if !accepting.stopped => self.accepted(index, fd, peer),
-            Accepted::Connection(..) | Accepted::Again | Accepted::Over => {}
-            Accepted::Pause(errno) => {
+            Accepted::Pause(errno) if !accepting.stopped => {
                 self.counters.accepts_failed += 1;
                 let at = self.now + accept::PAUSE;
                 self.timers.schedule(&mut accepting.timer, at, Timer::Listener(index));
@@ -441,6 +455,7 @@ impl<A: Application> Turn<A> {
                 self.application.accept_failed(number, errno);
                 return;
             }
+            Accepted::Connection(..) | Accepted::Again | Accepted::Pause(_) | Accepted::Over => {}
         }
         let Some(accepting) = self.listeners.get_mut(index as usize) else { return };
         if accepting.stopped {
@@ -480,7 +495,9 @@ impl<A: Application> Turn<A> {
         self.bell_in_flight = false;
         while let Some(order) = self.mailbox.poll_order() {
             match order {
-                Order::AddListener(listener) => self.add_listener(listener),
+                Order::AddListener(listener) if matches!(self.stop, Stop::No) => self.add_listener(listener),
+                // It would outlive the stop.
+                Order::AddListener(_) => {}
                 Order::RemoveListener { number } => self.remove_listener(number),
                 Order::ReportCounters => {
                     let mut counters = Box::new(self.counters);
@@ -713,6 +730,12 @@ impl<A: Application> Turn<A> {
 
     fn arm_receives(&mut self) {
         self.buffers.refill();
+        for id in self.hungry.drain(..) {
+            let Some(stream) = self.streams.get_mut(id) else { continue };
+            if stream.phase == Phase::Open && self.application.wants_input(id) {
+                stream.arm_receive(&mut self.ring);
+            }
+        }
         let mut receiving = std::mem::take(&mut self.receiving);
         for id in receiving.drain(..) {
             if let Some(stream) = self.streams.get_mut(id) {

@@ -271,7 +271,7 @@ const LISTENER: &[Attribute] = &[
         .without("failover lists", "clients aren't told of them"),
     attribute("healthz", Boolean, "yes", "An http listener answers /healthz"),
     attribute("metrics", Boolean, "yes", "An http listener answers /metrics"),
-    attribute("websockets", Boolean, "yes", "An http listener takes AMQP over WebSocket"),
+    attribute("websockets", Boolean, "yes", "An http listener takes AMQP over WebSocket; not served yet"),
     attribute("http", Boolean, "no", "It speaks HTTP, and no AMQP"),
     unset("httpRootDir", Path, "Directory of the files that it serves; implies http").or(&["httpRoot"]),
     attribute(

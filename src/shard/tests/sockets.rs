@@ -3,6 +3,7 @@ use crate::engine;
 use crate::shard::{Listener, Order};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -178,4 +179,43 @@ fn listeners_come_and_go_while_their_connections_stay() {
     echoes(stream, 1000);
     echoes(running.connect(), 1000);
     running.stop();
+}
+
+/// Found: while each turn accepted somebody, no send was known to be over, so nobody was sent more than once.
+#[test]
+fn who_is_connected_is_served_while_others_come() {
+    let running = Running::start(Manner::default());
+    let mut stream = running.connect();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    // Fewer than wait to be accepted without loss.
+                    let many: Vec<_> = (0..20).map(|_| running.connect()).collect();
+                    let mut last = many.last().unwrap();
+                    last.write_all(b"l").unwrap();
+                    last.read_exact(&mut [0]).unwrap();
+                }
+            });
+        }
+        // Another process may take the core away for a while, but not each time.
+        let mut windows = (0..4).map(|_| longest_round_trip(&mut stream, Duration::from_millis(400)));
+        let is_served = windows.any(|longest| longest < Duration::from_millis(25));
+        over.store(true, Ordering::Relaxed);
+        assert!(is_served);
+    });
+    drop(stream);
+    running.stop();
+}
+
+fn longest_round_trip(stream: &mut TcpStream, time: Duration) -> Duration {
+    let (begin, mut longest) = (Instant::now(), Duration::ZERO);
+    while begin.elapsed() < time {
+        let before = Instant::now();
+        stream.write_all(b"x").unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        longest = longest.max(before.elapsed());
+    }
+    longest
 }
