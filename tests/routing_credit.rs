@@ -5,8 +5,10 @@ mod support;
 
 use ringway::ids::LinkId;
 use ringway::link::{ReceiverSettleMode, SenderSettleMode};
+use ringway::memory::Memory;
 use ringway::outcome::{State, StateKind};
 use ringway::routing::{AddressAttributes, AddressRules, FlowControl, Marks, RouterSettings};
+use std::sync::Arc;
 use std::time::Duration;
 use support::*;
 
@@ -292,6 +294,27 @@ fn no_message_waits_behind_a_stuck_consumer() {
     let modified =
         bench.take().iter().filter(|out| matches!(out, Out::Told(_, Some(StateKind::Modified), true))).count();
     assert_eq!(modified, 250);
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn an_anonymous_sender_whose_message_waits_has_credit_for_other_addresses() {
+    let memory = Arc::new(Memory::new(10 << 20, 10));
+    let mut bench = Bench::new(RouterSettings { memory: memory.clone(), ..settings() });
+    let connection = bench.connect(250);
+    bench.consumer(connection, "closest/stuck", 0);
+    let consumer = bench.consumer(connection, "closest/free", 10);
+    memory.add(6 << 20);
+    let sender = bench.anonymous(connection);
+    bench.take();
+    assert_eq!(bench.credit[&sender], 1, "memory is short");
+    bench.send_to(sender, 0, false, Some("closest/stuck"));
+    bench.take();
+    assert_eq!(bench.credit[&sender], 1);
+    memory.remove(6 << 20);
+    bench.send_to(sender, 1, false, Some("closest/free"));
+    assert_eq!(bench.take(), [sent(consumer, "body")]);
+    assert_eq!(bench.credit[&sender], 249, "all but what waits");
     bench.close_all(&[connection]);
 }
 

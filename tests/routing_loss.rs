@@ -156,6 +156,30 @@ fn a_full_session_is_opened_for_what_goes_under_way_with_nothing_left_to_send() 
 }
 
 #[test]
+fn what_a_detached_sender_left_waiting_is_lent_too() {
+    for is_again in [false, true] {
+        let mut bench = Bench::default();
+        bench.quiet = false;
+        let connection = bench.connect(10);
+        bench.consumer(connection, "q", 10);
+        let left = bench.sender(connection, "q");
+        let other = bench.sender(connection, "q");
+        let stream = bench.begin(other, 0, true, &large());
+        bench.take();
+        bench.router.payload_sent(stream, STREAM_BYTES_MIN, false, bench.now);
+        bench.send(left, 1, true, "settled");
+        bench.end(left);
+        if is_again {
+            bench.sender(connection, "q");
+        }
+        bench.take();
+        bench.router.session_full(connection, SessionNumber(0), false, bench.now);
+        assert!(bench.take().contains(&Out::Released("settled".len())));
+        bench.close_all(&[connection]);
+    }
+}
+
+#[test]
 fn an_aborted_message_gives_its_credit_back() {
     let mut bench = Bench::default();
     bench.quiet = false;

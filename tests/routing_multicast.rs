@@ -3,10 +3,11 @@
 #[path = "routing_support/mod.rs"]
 mod support;
 
-use ringway::ids::{ConnectionId, LinkId};
-use ringway::limits::STREAM_BYTES_MIN;
+use ringway::ids::{ConnectionId, LinkId, SessionNumber};
+use ringway::limits::{SESSION_INCOMING_BYTES, STREAM_BYTES_MIN};
 use ringway::link::{Direction, ReceiverSettleMode, SenderSettleMode};
 use ringway::outcome::{State, StateKind};
+use std::time::Duration;
 use support::*;
 
 fn group(consumers: usize, credit: u32) -> (Bench, ConnectionId, LinkId, Vec<LinkId>) {
@@ -145,6 +146,57 @@ fn a_stream_goes_to_all_and_is_released_as_the_slowest_takes_it() {
     bench.accept(1);
     bench.quiet = true;
     assert_eq!(bench.take(), [told(0, StateKind::Accepted)]);
+    bench.close_all(&[connection]);
+}
+
+/// Two streams of one session: the first has nothing left to send, the second waits behind it and fills the window.
+#[test]
+fn a_stream_that_waits_and_keeps_its_session_full_is_missed() {
+    let (mut bench, connection, sender, consumers) = group(2, 10);
+    let other = bench.sender(connection, "multicast/m");
+    let body = "x".repeat(STREAM_BYTES_MIN);
+    let stream = bench.begin(sender, 0, false, &body);
+    bench.take();
+    let copies: Vec<_> = bench.sent.iter().map(|(_, copy)| *copy).collect();
+    for copy in copies {
+        bench.router.payload_sent(copy, STREAM_BYTES_MIN, false, bench.now);
+    }
+    let size = SESSION_INCOMING_BYTES + 1;
+    let waiting = bench.begin(other, 1, false, &"y".repeat(size));
+    bench.take();
+    bench.quiet = false;
+    bench.router.session_full(connection, SessionNumber(0), false, bench.now);
+    let outs = bench.take();
+    assert!(outs.contains(&told(1, StateKind::Released)), "{outs:?}");
+    assert!(outs.contains(&Out::Released(size)), "{outs:?}");
+    bench.quiet = true;
+    bench.more(waiting, "", true);
+    bench.more(stream, "end", true);
+    let expected = consumers.iter().map(|link| Out::More(*link, "end".into(), true)).collect::<Vec<_>>();
+    assert_eq!(bench.take(), expected);
+    bench.close_all(&[connection]);
+}
+
+/// Who takes part since a message began gets it as well, and is set aside by it when there is no room for it.
+#[test]
+fn a_copy_of_a_message_that_began_before_its_consumer_waits_no_longer_than_others() {
+    let (mut bench, connection, sender, _) = group(1, 10);
+    let other = bench.sender(connection, "multicast/m");
+    let begun = [bench.begin(sender, 0, false, "a"), bench.begin(other, 1, false, "b")];
+    let late = bench.consumer(connection, "multicast/m", 1);
+    bench.take();
+    begun.into_iter().for_each(|message| bench.more(message, "", true));
+    assert_eq!(bench.take().len(), 3);
+    for at in 0..3 {
+        bench.accept(at);
+    }
+    assert_eq!(bench.take(), [told(0, StateKind::Accepted)]);
+    bench.now = bench.now + Duration::from_secs(3);
+    bench.router.handle_timeout(bench.now);
+    assert_eq!(bench.take(), [told(1, StateKind::Accepted)]);
+    bench.router.credit(late, 1, 2, false, bench.now);
+    bench.send(sender, 2, false, "c");
+    assert_eq!(bench.take().len(), 2);
     bench.close_all(&[connection]);
 }
 

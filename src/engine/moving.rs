@@ -87,7 +87,7 @@ impl<S> Link<S> {
 
 /// Getters, and commands for one that moves.
 impl Engine {
-    /// Whether it may be suspended: it is open, and no payload is in it.
+    /// Whether it may be suspended: it is open, and no payload is in it, nor any that it brought anywhere in its shard.
     pub fn is_movable(&self) -> bool {
         let is_idle = |link: &Link| link.partial.is_none() && link.sending.is_none();
         self.phase == Phase::Open
@@ -95,6 +95,7 @@ impl Engine {
             && matches!(self.closing, Closing::No)
             && self.unsettled_count() == (0, 0)
             && self.links.iter().all(|(_, link)| is_idle(link))
+            && self.held.bytes == 0
             && self.output.ranges().is_empty()
             && self.queue.is_empty()
             && self.cursor.is_none()

@@ -71,6 +71,7 @@ impl Router {
             }
         }
         let credit_slot = sender.slot;
+        let is_dry = sender.fixed.as_ref().is_some_and(|fixed| fixed.unused() == 0);
         if !self.settings.sabotage.meets(Sabotage::Miscount, arrival.wire.delivery_id) {
             self.totals.arrived(arrival.settled);
         }
@@ -89,6 +90,10 @@ impl Router {
             | if arrival.complete { COMPLETE } else { 0 }
             | if arrival.settled { SETTLED | PRESETTLED } else { OPEN };
         let id = self.deliveries.id(slot);
+        if is_dry {
+            // It may have had less than its capacity, while memory was short.
+            self.mark_dirty(link_id);
+        }
 
         match (refused, link_address) {
             (Some(outcome), _) => self.turn_away(slot, outcome),

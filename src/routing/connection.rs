@@ -5,6 +5,9 @@ use crate::ids::{ConnectionId, DeliveryId, LinkId, SessionNumber, ELSEWHERE};
 use slab::Slab;
 use std::collections::BTreeMap;
 
+/// Lists of ids of which some are gone are swept when they have grown to a power of two from this one on.
+pub const SWEPT_MIN: usize = 64;
+
 /// A session's place in [`Connections`].
 pub type SessionSlot = u32;
 
@@ -39,6 +42,8 @@ struct Connection {
     generation: u32,
     link_capacity: u32,
     links: Vec<LinkId>,
+    /// Detached senders of which deliveries are here, with some of which none are any more.
+    left: Vec<LinkId>,
     sessions: BTreeMap<SessionNumber, SessionSlot>,
 }
 
@@ -95,8 +100,13 @@ impl Connections {
     }
 
     pub fn open(&mut self, id: ConnectionId, link_capacity: u32) {
-        let connection =
-            Connection { generation: id.generation, link_capacity, links: Vec::new(), sessions: BTreeMap::new() };
+        let connection = Connection {
+            generation: id.generation,
+            link_capacity,
+            links: Vec::new(),
+            left: Vec::new(),
+            sessions: BTreeMap::new(),
+        };
         self.put(id, connection);
     }
 
@@ -127,7 +137,8 @@ impl Connections {
         self.own.get_or_insert_with(|| Connection {
             generation,
             link_capacity,
-            links: vec![],
+            links: Vec::new(),
+            left: Vec::new(),
             sessions: BTreeMap::new(),
         });
     }
@@ -158,6 +169,20 @@ impl Connections {
     /// The links of a connection.
     pub fn links(&self, id: ConnectionId) -> &[LinkId] {
         self.get(id).map_or(&[], |connection| &connection.links)
+    }
+
+    /// Senders of a connection that are detached, with deliveries that are still here, perhaps.
+    pub fn left(&self, id: ConnectionId) -> &[LinkId] {
+        self.get(id).map_or(&[], |connection| &connection.left)
+    }
+
+    /// A sender is detached, and deliveries of it are still here. `is_here`: whether that is so of another one.
+    pub fn note_left(&mut self, id: ConnectionId, link: LinkId, is_here: impl Fn(LinkId) -> bool) {
+        let Some(connection) = self.get_mut(id) else { return };
+        connection.left.push(link);
+        if connection.left.len().is_power_of_two() && connection.left.len() >= SWEPT_MIN {
+            connection.left.retain(|link| is_here(*link));
+        }
     }
 
     /// A link of a connection, the one attached last; to take them all.

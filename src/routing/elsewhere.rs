@@ -39,12 +39,16 @@ impl Router {
     }
 
     /// A message of an anonymous sender's went to another shard: it waits there, as far as this link's credit knows.
-    pub fn forwarded(&mut self, link: LinkId, settled: bool, now: Time) {
+    pub fn forwarded(&mut self, link_id: LinkId, settled: bool, now: Time) {
         self.begin(now);
-        let Some(link) = self.links.get_mut(link) else { return };
+        let Some(link) = self.links.get_mut(link_id) else { return };
         link.counters.arrived(settled);
         if let Some(fixed) = link.fixed_credit_mut() {
             fixed.forwarded();
+            if fixed.unused() == 0 {
+                // As of those that arrive here.
+                self.mark_dirty(link_id);
+            }
         }
     }
 

@@ -122,6 +122,9 @@ impl Router {
             self.orphan(slot);
             slot = next;
         }
+        if let Some(link) = self.links.get(link_id) {
+            self.connections.note_left(link.port.connection, link_id, |link| self.links.contains(link));
+        }
     }
 
     /// The sender of a delivery is gone.

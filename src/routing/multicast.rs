@@ -56,6 +56,9 @@ impl Router {
             }
             self.make_copy(message, link_id, payload.clone());
         }
+        if let Some(address) = self.addresses.get_mut(id) {
+            address.credit.copied();
+        }
         if self.deliveries[message].copies.is_empty() {
             // Nobody takes it: the sender may try again, or nobody minds.
             self.turn_away(message, State::RELEASED);
@@ -73,6 +76,7 @@ impl Router {
                 }
             }
         }
+        address.credit.copied();
     }
 
     fn count_missed(&mut self, link_id: LinkId, message: Slot) {
@@ -166,10 +170,28 @@ impl Router {
         loop {
             let consumer = self.links.get(link_id).and_then(|link| link.consumer());
             let Some(copy) = consumer.map(|consumer| consumer.queue.head).filter(|copy| *copy != NONE) else { return };
-            self.count_missed(link_id, self.deliveries[copy].parent());
-            self.rank_outcome(copy, Some(State::RELEASED));
-            self.drop_copy(copy);
+            self.miss_copy(copy);
         }
+    }
+
+    /// A message's copies that wait for their consumers go: those miss it.
+    pub(super) fn miss_waiting_copies(&mut self, message: Slot) {
+        let mut copy = self.deliveries[message].copies.head;
+        while copy != NONE {
+            let next = self.deliveries.next(By::Sender, copy);
+            if self.deliveries[copy].stage == Stage::Waiting {
+                self.miss_copy(copy);
+            }
+            copy = next;
+        }
+    }
+
+    /// A copy that waits goes; its consumer misses the message.
+    fn miss_copy(&mut self, copy: Slot) {
+        let record = &self.deliveries[copy];
+        self.count_missed(record.out_link, record.parent());
+        self.rank_outcome(copy, Some(State::RELEASED));
+        self.drop_copy(copy);
     }
 
     /// Takes a copy out of its consumer's queue, for good.

@@ -5,22 +5,21 @@
 //! consumer waits for ever. Three things break such a circle, the mildest first:
 //! - a delivery that is kept until it is whole goes on as it is (it streams);
 //! - what waits doesn't count as held any more (credit bounds it), when a delivery under way has nothing left to send;
-//! - an incomplete one that waits and has grown beyond a bound is given back to its sender.
+//! - an incomplete one that waits and has grown beyond a bound is given back to its sender; of a multicast one, the copies that
+//!   wait are missed.
 
 use crate::ids::{ConnectionId, DeliveryId, LinkId, SessionNumber};
 use crate::limits;
 use crate::outcome::State;
-use crate::routing::connection::SessionSlot;
+use crate::routing::connection::{SessionSlot, SWEPT_MIN};
 use crate::routing::delivery::{By, Kind, Slot, Stage};
 use crate::routing::delivery::{COMPLETE, CUT};
+use crate::routing::link::Link;
 use crate::routing::router::Router;
 use crate::time::Time;
 
 /// Bytes of an incomplete delivery that may wait without counting as held by its session.
 const LENT_BYTES_MAX: u64 = limits::SESSION_INCOMING_BYTES as u64;
-
-/// Lists of a session are swept when they have grown to a power of two from this one on.
-const SWEPT_MIN: usize = 64;
 
 impl Router {
     /// A session's window is shut: it brought as much payload as the router may hold of it. `shared`: other shards have links
@@ -122,9 +121,10 @@ impl Router {
             let record = &self.deliveries[slot];
             let lent = record.is(COMPLETE) || record.bytes <= LENT_BYTES_MAX;
             match (record.stage, record.kind) {
-                // A multicast message's copies wait each for its consumer, for a bounded time.
+                // A multicast message's copies wait each for its consumer.
                 (Stage::Waiting, _) | (Stage::Assigned, Kind::Message) if lent => self.release_all(slot),
                 (Stage::Waiting, _) => self.give_back(slot),
+                (Stage::Assigned, Kind::Message) => self.miss_waiting_copies(slot),
                 _ => {}
             }
         }
@@ -138,11 +138,15 @@ impl Router {
         self.turn_away(slot, State::RELEASED);
     }
 
-    /// What the links of a session brought and is still here.
+    /// What the links of a session brought and is still here, of detached ones too.
     fn deliveries_of(&self, connection: ConnectionId, session: SessionSlot) -> Vec<Slot> {
         let mut found = Vec::new();
-        for link_id in self.connections.links(connection) {
-            let Some(link) = self.links.get(*link_id).filter(|link| link.session_slot == session) else { continue };
+        let sessions = &self.connections.sessions;
+        let number = sessions.get(session as usize).map(|session| session.number);
+        // A session that had no link for a while has another slot since.
+        let is_of = |link: &Link| sessions.get(link.session_slot as usize).map(|one| one.number) == number;
+        for link_id in self.connections.links(connection).iter().chain(self.connections.left(connection)) {
+            let Some(link) = self.links.get(*link_id).filter(|link| is_of(link)) else { continue };
             let mut slot = link.sender().map_or(super::delivery::NONE, |sender| sender.deliveries.head);
             while slot != super::delivery::NONE {
                 found.push(slot);

@@ -390,6 +390,13 @@ impl AddressCredit {
         }
     }
 
+    /// Multicast: a delivery has its copies now, or never gets any. Who takes part from now on has no part in it.
+    pub fn copied(&mut self) {
+        if let Consumers::Multicast(multicast) = &mut self.consumers {
+            multicast.copied();
+        }
+    }
+
     /// Its output is above the mark, or its session's window is closed: it has no room now.
     pub fn consumer_blocked(&mut self, consumer: ConsumerSlot) {
         self.update_consumer(consumer, |one| one.set_blocked(true));
@@ -397,6 +404,10 @@ impl AddressCredit {
 
     pub fn consumer_unblocked(&mut self, consumer: ConsumerSlot) {
         self.update_consumer(consumer, |one| one.set_blocked(false));
+        // Its window counted for nothing, perhaps, when senders gave back what they had.
+        if self.senders.needs.length(need::DRY) > 0 && self.has_lasting_window() {
+            self.senders.moisten();
+        }
     }
 
     /// Its link is gone. What it hadn't settled is told as before.

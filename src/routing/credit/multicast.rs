@@ -46,6 +46,8 @@ pub(super) struct Multicast {
     stall: Duration,
     /// Deliveries that have come in.
     accepted: u64,
+    /// Of these, the ones whose copies aren't made yet: they are for whoever is active then.
+    uncopied: u64,
     /// The active ones, by where their credit ends.
     ends: BTreeSet<(u64, u32)>,
     without_room: Lists,
@@ -62,6 +64,7 @@ impl Multicast {
             slack_percent,
             stall,
             accepted: 0,
+            uncopied: 0,
             ends: BTreeSet::new(),
             without_room: Lists::new(2),
             capacity_local: 0,
@@ -87,10 +90,17 @@ impl Multicast {
     /// A delivery came in: a copy waits for each active consumer.
     pub(super) fn arrived(&mut self, now: Time) {
         self.accepted += 1;
+        self.uncopied += 1;
         while let Some(slot) = self.without_room.first(IDLE) {
             self.without_room.push(STALLED, slot);
             self.members[slot as usize].stalled_since = now;
         }
+    }
+
+    /// A delivery's copies are made, or never will be.
+    pub(super) fn copied(&mut self) {
+        debug_assert!(self.uncopied > 0);
+        self.uncopied = self.uncopied.saturating_sub(1);
     }
 
     /// Changes one and keeps its place.
@@ -134,7 +144,7 @@ impl Multicast {
 
     /// Changes what one has; one that gets room again is active again, from here on.
     pub(super) fn update(&mut self, slot: u32, now: Time, change: impl FnOnce(&mut Consumer)) {
-        let accepted = self.accepted;
+        let taken = self.accepted - self.uncopied;
         self.change(slot, now, |member| {
             change(&mut member.consumer);
             if member.consumer.left {
@@ -142,7 +152,7 @@ impl Multicast {
             } else if !member.active && member.consumer.room() > 0 {
                 member.active = true;
                 member.set_aside = false;
-                member.taken = accepted;
+                member.taken = taken;
             }
         });
     }
@@ -258,7 +268,7 @@ impl Multicast {
 
     pub(super) fn check_invariants(&self) {
         for (slot, member) in self.members.iter() {
-            assert!(member.taken <= self.accepted);
+            assert!(member.taken <= self.accepted && self.uncopied <= self.accepted);
             let kept = self.ends.contains(&(member.end(self.slack_percent), slot as u32));
             assert_eq!(kept, member.active);
             let without = self.without_room.list_of(slot as u32).is_some();

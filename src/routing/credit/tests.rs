@@ -229,10 +229,11 @@ impl Copying {
         }
     }
 
-    fn activate(&mut self) {
+    /// `uncopied`: messages that came, of which it gets copies when they are made.
+    fn activate(&mut self, uncopied: u32) {
         if !self.active && self.room() > 0 {
             self.active = true;
-            self.waiting = 0;
+            self.waiting = uncopied;
         }
     }
 }
@@ -249,7 +250,7 @@ fn multicast_agrees_with_a_model_that_scans() {
         };
         let mut credit =
             AddressCredit::new(CreditSettings { multicast: true, slack_percent: 0, ..CreditSettings::default() });
-        let mut model: Vec<Copying> = Vec::new();
+        let (mut model, mut uncopied): (Vec<Copying>, u32) = (Vec::new(), 0);
         for step in 0..2_000u64 {
             let now = at(step);
             let index = random(8) as usize;
@@ -264,6 +265,12 @@ fn multicast_agrees_with_a_model_that_scans() {
                     credit.arrived(SenderSlot::ANONYMOUS, now);
                     credit.abandoned(SenderSlot::ANONYMOUS);
                     model.iter_mut().filter(|one| one.active).for_each(|one| one.waiting += 1);
+                    uncopied += 1;
+                    // Now and then copies are made later.
+                    while uncopied > 0 && random(3) > 0 {
+                        credit.copied();
+                        uncopied -= 1;
+                    }
                 }
                 2 | 3 if one.active && one.waiting > 0 && one.room() > 0 => {
                     credit.consumer_assigned(slot);
@@ -280,7 +287,7 @@ fn multicast_agrees_with_a_model_that_scans() {
                 6 => {
                     one.credit = random(30);
                     credit.consumer_flow(slot, one.credit, now);
-                    one.activate();
+                    one.activate(uncopied);
                 }
                 7 => {
                     one.blocked = random(2) == 0;
@@ -289,7 +296,7 @@ fn multicast_agrees_with_a_model_that_scans() {
                     } else {
                         credit.consumer_unblocked(slot);
                     }
-                    one.activate();
+                    one.activate(uncopied);
                 }
                 8 if random(4) == 0 => {
                     credit.consumer_left(slot);
@@ -362,4 +369,25 @@ fn while_memory_is_short_only_who_has_no_credit_gets_one() {
         let got = grants(&mut credit);
         assert!(senders.iter().all(|sender| total(&got, *sender) > 5), "{flow_control:?}: {got:?}");
     }
+}
+
+/// Found: a consumer's window counts for nothing while it is blocked; senders that gave back what they had meanwhile weren't opened
+/// when it was free again.
+#[test]
+fn a_consumer_that_is_free_again_opens_who_gave_back_what_it_had() {
+    let mut credit = credit(100);
+    let sender = credit.sender_joined(250);
+    let (polling, busy) = (credit.consumer_joined(250), credit.consumer_joined(250));
+    credit.consumer_flow(busy, 10, at(0));
+    credit.consumer_blocked(busy);
+    credit.consumer_flow(busy, 20, at(0));
+    credit.consumer_flow(busy, 30, at(0));
+    credit.consumer_drain(polling, 5, at(1));
+    let got = grants(&mut credit);
+    credit.returned(sender, total(&got, sender));
+    assert_eq!(grants(&mut credit), []);
+    assert_eq!(credit.poll_drained(), Some(polling));
+    assert_eq!(grants(&mut credit), []);
+    credit.consumer_unblocked(busy);
+    assert_ne!(grants(&mut credit), []);
 }
