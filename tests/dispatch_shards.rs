@@ -29,6 +29,18 @@ fn granted(client: &mut Client) -> u32 {
     credit.unwrap_or(0)
 }
 
+/// The address that the router gave to a dynamic source.
+fn dynamic_address(client: &mut Client) -> String {
+    let frames = client.frames();
+    let address = frames.iter().find_map(|frame| match frame.performative() {
+        Performative::Attach(Attach { source: Some(source), .. }) => {
+            Source::decode(source).unwrap().address.map(str::to_owned)
+        }
+        _ => None,
+    });
+    address.expect("a dynamic address")
+}
+
 /// Deliveries that were accepted.
 fn accepted(client: &mut Client) -> u32 {
     let frames = client.frames();
@@ -309,14 +321,7 @@ fn links_that_a_connection_has_when_it_moves_live_on() {
     attach_anonymous(mesh.client(client), 1);
     mesh.client(client).credit(0, 0, 0, 10);
     mesh.pump();
-    let frames = mesh.client(client).frames();
-    let reply_to = frames.iter().find_map(|frame| match frame.performative() {
-        Performative::Attach(Attach { source: Some(source), .. }) => {
-            Source::decode(source).unwrap().address.map(str::to_owned)
-        }
-        _ => None,
-    });
-    let reply_to = reply_to.expect("a dynamic address");
+    let reply_to = dynamic_address(mesh.client(client));
     mesh.client(client).attach_sender(0, 2, "s", &address);
     mesh.pump();
     assert_eq!(mesh.connections[client].shard, 1);
@@ -355,6 +360,39 @@ fn links_that_a_connection_has_when_it_moves_live_on() {
     let mut got = received(mesh.client(consumer));
     got.sort_unstable();
     assert_eq!(got, [(0, 1), (1, 2)]);
+    mesh.end();
+}
+
+/// A session takes nothing when its connection moves: what it takes again afterwards comes from where its link stayed.
+#[test]
+fn a_session_that_is_shut_when_its_connection_moves_opens_again() {
+    let mut mesh = Mesh::new(2);
+    let client = mesh.connect(0);
+    attach_dynamic(mesh.client(client), 0);
+    mesh.client(client).flow(0, Flow { handle: Some(0), incoming_window: 1, ..wide_open(0, 10) });
+    mesh.pump();
+    let reply_to = dynamic_address(mesh.client(client));
+    let service = mesh.connect(0);
+    attach_anonymous(mesh.client(service), 0);
+    mesh.pump();
+    mesh.client(service).send(0, 0, 0, &message_to(&reply_to, 0));
+    mesh.pump();
+    assert_eq!(received(mesh.client(client)), [(0, 0)]);
+    mesh.client(client).accept(0, 0, None);
+    mesh.client(client).attach_sender(0, 1, "s", &owned_by(1, 2, "service"));
+    mesh.pump();
+    assert_eq!(mesh.connections[client].shard, 1);
+    for number in 1..4 {
+        mesh.client(service).send(0, 0, number, &message_to(&reply_to, u64::from(number)));
+    }
+    mesh.pump();
+    assert_eq!(received(mesh.client(client)), []);
+    mesh.client(client).flow(0, Flow { delivery_count: None, link_credit: None, ..wide_open(0, 0) });
+    mesh.pump();
+    assert_eq!(received(mesh.client(client)), [(0, 1), (0, 2), (0, 3)]);
+    mesh.client(client).accept(0, 1, Some(3));
+    mesh.pump();
+    assert_eq!(accepted(mesh.client(service)), 4);
     mesh.end();
 }
 

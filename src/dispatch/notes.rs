@@ -59,7 +59,7 @@ impl Dispatch {
                 };
                 self.decided(from, port, what, payload, now);
             }
-            Note::Arrived { proxy, connection } => self.proxy_arrived(from, proxy, connection),
+            Note::Arrived { proxy, connection } => self.proxy_arrived(from, proxy, connection, now),
             Note::SessionFull { connection, session } => self.session_full_there(from, connection, session, now),
             Note::SessionSent { connection, session, bytes } => {
                 self.session_sent(from, connection, session, bytes, now);

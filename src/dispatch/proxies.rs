@@ -152,6 +152,12 @@ impl Proxy {
         Some(&link.name)
     }
 
+    /// Sessions of its links, of which little enough waits; one for each link.
+    fn open_sessions(&self) -> impl Iterator<Item = SessionNumber> + '_ {
+        let is_open = |session: &SessionNumber| self.sessions.get(session).is_none_or(|waiting| !waiting.blocked);
+        self.links.values().map(|link| link.session).filter(is_open)
+    }
+
     /// Notes an output to this proxy's home, where that is known.
     fn tell(&mut self, output: Output, outbox: &mut Outbox) {
         let Some(connection) = self.connection else { return self.waiting.push(output) };
@@ -245,11 +251,15 @@ impl Dispatch {
 /// What homes tell.
 impl Dispatch {
     /// A connection that moved is there.
-    pub(super) fn proxy_arrived(&mut self, home: ShardId, proxy: ConnectionId, connection: ConnectionId) {
+    pub(super) fn proxy_arrived(&mut self, home: ShardId, proxy: ConnectionId, connection: ConnectionId, now: Time) {
         let Some(state) = self.proxies.get_mut(proxy) else { return };
         state.connection = Some(connection);
         for output in std::mem::take(&mut state.waiting) {
             state.tell(output, &mut self.outbox);
+        }
+        // What the engine that was here took no more of waits at its home now.
+        for session in state.open_sessions() {
+            self.router.session_writable(proxy, session, now);
         }
         self.proxies.know(home, connection, Proxies::inside(proxy));
     }
