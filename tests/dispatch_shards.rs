@@ -396,6 +396,53 @@ fn a_session_that_is_shut_when_its_connection_moves_opens_again() {
     mesh.end();
 }
 
+/// What was on its way to links that ended waits for nobody: their session takes as much as before.
+#[test]
+fn what_is_on_its_way_to_a_link_that_ended_waits_no_longer() {
+    let mut mesh = Mesh::new(2).stay();
+    let address = owned_by(0, 2, "queue");
+    let (producer, consumer) = (mesh.connect(0), mesh.connect(1));
+    mesh.client(producer).attach_sender(0, 0, "s", &address);
+    let large = |number: u32| [vec![0x75; 8192], message(u64::from(number))].concat();
+    let attach = |client: &mut Client| {
+        client.attach_receiver(0, 0, "r", &address);
+        client.credit(0, 0, 0, 1000);
+    };
+    attach(mesh.client(consumer));
+    mesh.pump();
+    let mut sent = 0;
+    for round in 0..10 {
+        for _ in 0..10 {
+            mesh.client(producer).send(0, 0, sent, &large(sent));
+            sent += 1;
+        }
+        // The next link is of the same session, or of one with the same number.
+        match round % 2 {
+            0 => mesh.client(consumer).detach(0, 0, true),
+            _ => mesh.client(consumer).end(0),
+        }
+        mesh.pump();
+        assert_eq!(received(mesh.client(consumer)), []);
+        if round % 2 == 1 {
+            mesh.client(consumer).begin(0);
+        }
+        attach(mesh.client(consumer));
+        mesh.pump();
+    }
+    mesh.client(producer).frames();
+    for got in (0..60).step_by(10) {
+        for number in sent + got..sent + got + 10 {
+            mesh.client(producer).send(0, 0, number, &large(number));
+        }
+        mesh.pump();
+        assert_eq!(received(mesh.client(consumer)).len(), 10, "after {got}");
+        mesh.client(consumer).accept(0, got, Some(got + 9));
+        mesh.pump();
+        assert_eq!(accepted(mesh.client(producer)), 10);
+    }
+    mesh.end();
+}
+
 /// A consumer elsewhere that is gone: what it had was perhaps processed; what waited goes to the next.
 #[test]
 fn a_lost_connection_elsewhere_ends_its_deliveries() {

@@ -76,6 +76,16 @@ enum UnderWay {
     Stream,
 }
 
+impl Waiting {
+    /// As the owner counts it.
+    fn cost(&self) -> usize {
+        match self {
+            Waiting::Send { complete: true, payload, .. } => cost_bytes(payload.len()),
+            _ => 0,
+        }
+    }
+}
+
 impl Receiver {
     pub fn new(owner: ShardId, session: SessionNumber) -> Receiver {
         Receiver { owner, session, seen: 0, round: 0, waiting: VecDeque::new(), under_way: None }
@@ -88,15 +98,11 @@ impl Receiver {
 
     /// What is here of it, as the owner counts it.
     fn cost(&self) -> usize {
-        let cost = |waiting: &Waiting| match waiting {
-            Waiting::Send { complete: true, payload, .. } => cost_bytes(payload.len()),
-            _ => 0,
-        };
         let under_way = match self.under_way {
             Some(UnderWay::Whole { cost }) => cost,
             _ => 0,
         };
-        under_way + self.waiting.iter().map(cost).sum::<usize>()
+        under_way + self.waiting.iter().map(Waiting::cost).sum::<usize>()
     }
 }
 
@@ -425,7 +431,10 @@ impl Dispatch {
             receiver.under_way = None;
         }
         match under_way {
-            Some(UnderWay::Whole { cost }) if complete => self.sent(id, link, cost),
+            Some(UnderWay::Whole { cost }) if complete => {
+                let (owner, session) = (receiver.owner, receiver.session);
+                self.sent(id, owner, session, cost);
+            }
             Some(UnderWay::Stream) => {
                 self.outbox.push(delivery.shard(), Note::PayloadSent { delivery, bytes, complete });
             }
@@ -437,13 +446,9 @@ impl Dispatch {
         self.cost_of(delivery.shard(), id)
     }
 
-    /// A whole delivery that waited on this link does so no longer.
-    fn sent(&mut self, id: ConnectionId, link: LinkHandle, cost: usize) {
+    /// A whole delivery that came from this owner for a link of this session waits no longer.
+    fn sent(&mut self, id: ConnectionId, owner: ShardId, session: SessionNumber, cost: usize) {
         let Some(away) = find(&mut self.peers, id).and_then(|peer| peer.away.as_mut()) else { return };
-        let Some((owner, session)) = away.receivers.get(&link).map(|receiver| (receiver.owner, receiver.session))
-        else {
-            return;
-        };
         if let Some(bytes) = away.sent(owner, session, cost) {
             self.outbox.push(owner, Note::SessionSent { connection: id, session, bytes });
         }
@@ -458,9 +463,14 @@ impl Dispatch {
             Decided::Attached(answer) => return self.answered(owner, id, link, *answer),
             Decided::Grant { add, drain } => return self.granted(id, link, add, drain, now),
             Decided::Drained { round } => return self.enqueue(id, link, Waiting::Drained { round }),
-            Decided::Send { delivery, message_format, settled, complete, .. } => {
+            Decided::Send { delivery, session, message_format, settled, complete, .. } => {
                 let delivery = delivery.elsewhere(owner);
-                return self.enqueue(id, link, Waiting::Send { delivery, message_format, settled, complete, payload });
+                let waiting = Waiting::Send { delivery, message_format, settled, complete, payload };
+                return match find(&mut self.peers, id).and_then(|peer| peer.receiver(link)) {
+                    Some(_) => self.enqueue(id, link, waiting),
+                    // The link ended meanwhile.
+                    None => self.sent(id, owner, session, waiting.cost()),
+                };
             }
             Decided::SendMore { delivery, complete, .. } => {
                 let delivery = delivery.elsewhere(owner);
@@ -578,7 +588,7 @@ impl Dispatch {
                         self.outbox.push(delivery.shard(), sent);
                     }
                     match sent {
-                        Sent::Whole { .. } if complete => whole = Some(cost),
+                        Sent::Whole { .. } if complete => whole = Some((receiver.owner, receiver.session, cost)),
                         // The link has ended.
                         Sent::Whole { .. } => {}
                         Sent::Partly if complete => receiver.under_way = Some(UnderWay::Whole { cost }),
@@ -598,8 +608,8 @@ impl Dispatch {
                 Some(Waiting::Drained { round }) if round == receiver.round => engine.drained(link),
                 Some(Waiting::Drained { .. }) | None => {}
             }
-            if let Some(cost) = whole {
-                self.sent(id, link, cost);
+            if let Some((owner, session, cost)) = whole {
+                self.sent(id, owner, session, cost);
             }
         }
     }

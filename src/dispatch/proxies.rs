@@ -167,8 +167,9 @@ impl Proxy {
                 return outbox.push(self.home, Note::PayloadReleased { connection, session, bytes });
             }
             Output::Send { port, delivery, message_format, settled, complete, payload } => {
-                let bytes = payload.len() as u32;
-                (port.link, Decided::Send { delivery, message_format, settled, complete, bytes }, payload)
+                let Some(ProxyLink { session, .. }) = self.links.get(&port.link) else { return };
+                let (session, bytes) = (*session, payload.len() as u32);
+                (port.link, Decided::Send { delivery, session, message_format, settled, complete, bytes }, payload)
             }
             Output::SendMore { port, delivery, complete, payload } => {
                 let bytes = payload.len() as u32;
@@ -377,6 +378,7 @@ impl Dispatch {
         let Some(id) = self.proxies.of(home, connection) else { return };
         let Some(proxy) = self.proxies.get_mut(id) else { return };
         let Some(waiting) = proxy.sessions.get_mut(&session) else { return };
+        debug_assert!(bytes <= waiting.bytes, "what waits no longer waited");
         waiting.bytes = waiting.bytes.saturating_sub(bytes);
         if waiting.blocked && waiting.bytes < WAITING_BYTES_MAX / 2 {
             waiting.blocked = false;

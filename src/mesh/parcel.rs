@@ -125,9 +125,10 @@ pub enum Decided {
         add: u32,
         drain: bool,
     },
-    /// With `bytes` of payload, as those below.
+    /// With `bytes` of payload, as those below. `session`: the one that it counts to, also where its link is over.
     Send {
         delivery: DeliveryId,
+        session: SessionNumber,
         message_format: u32,
         settled: bool,
         complete: bool,
