@@ -86,6 +86,9 @@ pub const DELIVERY_TAG_BYTES_MAX: usize = 32;
 /// An incomplete message is buffered up to this many bytes, then it streams.
 pub const STREAM_BYTES_MIN: usize = 64 * 1024;
 
+/// A request's bytes; a longer one isn't taken in.
+pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
+
 /// A consumer's window as the credit rule counts it, whatever credit it gives.
 pub const CONSUMER_WINDOW_MAX: u32 = 100_000;
 

@@ -232,41 +232,6 @@ fn release(mut header: NonNull<Header>) {
     }
 }
 
-/// Bytes that one thread makes and another takes over, without another copy: a chunk outside of any pool that nobody
-/// refers to yet.
-pub struct Owned(Chunk);
-
-// SAFETY: the reference in it is the only one, and the chunk belongs to no pool, which alone would tie it to a thread.
-unsafe impl Send for Owned {}
-
-impl Owned {
-    pub fn copied(bytes: &[u8]) -> Owned {
-        Owned(Chunk::copied(bytes))
-    }
-
-    pub fn len(&self) -> usize {
-        self.0.capacity()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl From<Owned> for Payload {
-    fn from(owned: Owned) -> Payload {
-        let len = owned.len();
-        // SAFETY: `copied` filled all of it.
-        Payload::from(unsafe { owned.0.range(0, len) })
-    }
-}
-
-impl std::fmt::Debug for Owned {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Owned({})", self.len())
-    }
-}
-
 /// Some bytes of a chunk, which they keep alive.
 #[derive(Clone)]
 pub struct Range {
@@ -466,6 +431,15 @@ impl Packer {
         };
         self.current = Some((chunk, used + bytes.len()));
         range
+    }
+
+    /// All these bytes, in as many packed chunks as they take.
+    pub fn pack_all(&mut self, bytes: &[u8]) -> Payload {
+        let mut payload = Payload::new();
+        for piece in bytes.chunks(self.pool.chunk_bytes()) {
+            payload.push(self.pack(piece));
+        }
+        payload
     }
 
     /// Packs each range of a payload that is shorter than `below` bytes.

@@ -44,6 +44,11 @@ fn who_doesn_t_take_answers_gets_no_more() {
 }
 
 #[test]
+fn settled_requests_are_answered() {
+    run("settled");
+}
+
+#[test]
 fn ten_thousand_addresses_are_created_and_read() {
     run("many");
 }

@@ -124,6 +124,32 @@ fn unsettled_deliveries_have_a_bound_each_way() {
     consumer.expect_alive(1);
 }
 
+/// The router takes whole requests: one whose rest doesn't come holds nobody up, and one that is too long ends by itself.
+#[test]
+fn half_a_request_to_the_router_holds_up_nobody() {
+    let router = Router::start(PLAIN);
+    let mut peer = Raw::session(&router, "half");
+    let links = [peer.attach_sender(0, "$management"), peer.attach_sender(1, "$management")];
+    for (link, id) in links.iter().zip(0..) {
+        peer.wait_for_limit(link, 1);
+        peer.send(&transfer_frame(id, id, &[b'x'; 16_000]).with(transfer::MORE, true));
+    }
+    for _ in 0..5 {
+        peer.send(
+            &Frame::new(TRANSFER).with(transfer::HANDLE, 0u32).with(transfer::MORE, true).payload(&[b'x'; 16_000]),
+        );
+    }
+    assert!(router.general_figures()["Connections"] > 1);
+    // One of the two grows too long.
+    for _ in 0..16 {
+        peer.send(
+            &Frame::new(TRANSFER).with(transfer::HANDLE, 1u32).with(transfer::MORE, true).payload(&[b'x'; 16_000]),
+        );
+    }
+    peer.expect_outcomes(1, 1, REJECTED);
+    assert!(router.general_figures()["Connections"] > 1);
+}
+
 /// Qpid-dispatch 717, hono 2152, azure-sdk-for-java 49848.
 #[test]
 fn case_22_the_largest_message_passes_and_one_byte_more_is_refused() {

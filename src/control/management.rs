@@ -13,7 +13,6 @@ use crate::log::{Level, Module};
 use crate::management::{
     self, Agent, Envelope, Figures, LogLine, Query, Received, Response, RowRead, Snapshot, Status, Step, Writer,
 };
-use crate::payload::Owned;
 use crate::routing::AddressRules;
 use crate::shard::Order;
 use std::cell::RefCell;
@@ -219,8 +218,8 @@ async fn forget(management: Rc<Management>) {
 
 /// Answers one request.
 async fn answer(management: Rc<Management>, request: Request) {
-    let Request { shard, requester, connection, address, message, is_cut } = request;
-    let reply = match management::Request::read(&message, is_cut) {
+    let Request { shard, link, connection, address, message } = request;
+    let reply = match management::Request::read(&message) {
         Received::Unanswerable => {
             management.log(Level::Debug, format_args!("[C{connection}] Request without reply-to"));
             None
@@ -231,7 +230,7 @@ async fn answer(management: Rc<Management>, request: Request) {
         }
         Received::Request(envelope, request) => {
             management.log(Level::Debug, format_args!("[C{connection}] Agent request {request}"));
-            let response = management.respond((shard, requester), &request).await;
+            let response = management.respond((shard, link), &request).await;
             if response.is_error() {
                 let operation = request.text("operation").unwrap_or("a request");
                 management.log(Level::Error, format_args!("Error performing {operation}: {}", response.description));
@@ -240,9 +239,9 @@ async fn answer(management: Rc<Management>, request: Request) {
         }
     };
     let reply = reply.map(|(envelope, response)| seal(&envelope, &response));
-    management.shards.order(usize::from(shard.0), Order::Answer(Answer { requester, address, reply })).await;
+    management.shards.order(usize::from(shard.0), Order::Answer(Answer { connection, address, reply })).await;
 }
 
-fn seal(envelope: &Envelope, response: &Response) -> (Box<str>, Owned) {
-    (envelope.reply_to.clone(), Owned::copied(&envelope.seal(response)))
+fn seal(envelope: &Envelope, response: &Response) -> (Box<str>, Vec<u8>) {
+    (envelope.reply_to.clone(), envelope.seal(response))
 }

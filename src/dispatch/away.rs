@@ -497,7 +497,7 @@ impl Dispatch {
 
     fn granted(&mut self, id: ConnectionId, link: LinkHandle, add: u32, drain: bool, now: Time) {
         if id == ConnectionId::ROUTER {
-            let from = self.service.link_to(LinkId { index: link.index, generation: link.generation });
+            let from = self.service.link_to(link);
             return from.map_or((), |from| self.router.forwarded_left(from, add, now));
         }
         let Some(engine) = self.engine(id) else { return };

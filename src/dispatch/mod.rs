@@ -237,8 +237,12 @@ impl Dispatch {
         }
         self.outputs.lend(&mut peer.engine, &mut peer.output_bytes);
         let before = self.deliveries_in;
+        let is_bounded = left != u64::MAX;
         loop {
             while let Some(cost) = self.next(id, now) {
+                if !is_bounded {
+                    continue;
+                }
                 left = left.saturating_sub(cost);
                 if left == 0 {
                     self.defer(id, now);
@@ -483,9 +487,16 @@ impl Dispatch {
         self.own_link_gone(link, now);
     }
 
-    /// If this was a subscriber's link, or a requester's, the router's own to it goes, too.
+    /// If this was a subscriber's link, the router's own to it goes, too.
     fn own_link_gone(&mut self, link: LinkId, now: Time) {
-        if let Some(from) = self.publisher.left(link).or_else(|| self.service.left(link)) {
+        if let Some(from) = self.publisher.left(link) {
+            self.own_link_ended(from, now);
+        }
+    }
+
+    /// If this connection asked something, the router's own link to it goes, too.
+    fn requester_gone(&mut self, connection: u64, now: Time) {
+        if let Some(from) = self.service.left(connection) {
             self.own_link_ended(from, now);
         }
     }
@@ -499,6 +510,7 @@ impl Dispatch {
         if std::mem::replace(&mut peer.opened, false) {
             self.router.connection_closed(id, now);
         }
+        self.requester_gone(connection, now);
         self.connection_over_elsewhere(id);
         self.report(Report::ConnectionClosed { connection, error });
     }
@@ -854,6 +866,10 @@ impl Dispatch {
     /// The connection is gone.
     pub fn closed(&mut self, id: ConnectionId, now: Time) {
         self.void_move(id);
+        if let Some(peer) = find(&mut self.peers, id) {
+            // What it still says doesn't make it move.
+            peer.is_home = true;
+        }
         // Its engine has closed as a rule; where the socket ended under it, its links end here.
         if let Some(engine) = self.engine(id) {
             engine.handle_end_of_stream(now);

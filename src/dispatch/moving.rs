@@ -132,7 +132,10 @@ impl Dispatch {
                 staying.into_iter().for_each(|(handle, link)| state.add_link(handle, link));
                 self.router.connection_renamed(id, proxy);
             }
-            None => self.router.connection_closed(id, now),
+            None => {
+                self.router.connection_closed(id, now);
+                self.requester_gone(number, now);
+            }
         }
         if let Some(peer) = find(&mut self.peers, id) {
             peer.moving = Some(Box::new(Moving { link, attach, proxy, relays }));

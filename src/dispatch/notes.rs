@@ -3,7 +3,6 @@
 use super::proxies::Cargo;
 use super::Dispatch;
 use crate::ids::ShardId;
-use crate::limits;
 use crate::mesh::parcel::{Decided, Happened};
 use crate::mesh::{Note, Parcel};
 use crate::payload::{Packer, Payload};
@@ -23,11 +22,7 @@ impl Bytes<'_> {
 
     /// A copy in this shard's memory.
     fn payload(&mut self, count: u32, packer: &mut Packer) -> Payload {
-        let mut payload = Payload::new();
-        for piece in self.take(count).chunks(limits::CHUNK_BYTES) {
-            payload.push(packer.pack(piece));
-        }
-        payload
+        packer.pack_all(self.take(count))
     }
 }
 

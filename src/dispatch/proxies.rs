@@ -206,13 +206,7 @@ impl Dispatch {
         if output.connection() == ConnectionId::ROUTER {
             return match output {
                 Output::Credit { port, add, drain } => self.own_credit(port, add, drain),
-                Output::Send { port, delivery, complete, payload, .. } => {
-                    self.request_sent(port, delivery, complete, &payload);
-                }
-                Output::SendMore { port, delivery, complete, payload } => {
-                    self.request_more(port, delivery, complete, &payload);
-                }
-                Output::SendAbort { port, delivery } => self.request_aborted(port, delivery),
+                Output::Send { port, delivery, payload, .. } => self.request_sent(port, delivery, &payload),
                 _ => {}
             };
         }
@@ -407,6 +401,7 @@ impl Dispatch {
         for link in proxy.links.values() {
             self.own_link_gone(link.link, now);
         }
+        self.requester_gone(proxy.number(), now);
         self.apply_outputs();
     }
 }

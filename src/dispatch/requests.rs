@@ -2,7 +2,7 @@
 
 use super::service::{self, Answer, Request, Verdict};
 use super::{find, Dispatch, Peer};
-use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port};
+use crate::ids::{ConnectionId, DeliveryId, LinkId, Port};
 use crate::outcome::{Fault, State};
 use crate::payload::Payload;
 use crate::routing::{rejected, AddressMatch, AddressRule, Arrival, Marks};
@@ -22,29 +22,12 @@ impl Dispatch {
 
     // ── what the router sends to itself ──
 
+    /// The router itself is sent whole deliveries only.
     #[cold]
-    pub(super) fn request_sent(&mut self, port: Port, delivery: DeliveryId, complete: bool, payload: &Payload) {
-        let Some(requester) = self.router.delivery_origin(delivery) else { return };
-        let connection = self.router.port(requester).map_or(0, |port| self.number(port.connection));
-        self.service.sent(port.link, delivery, self.shard, (requester, connection));
-        self.request_more(port, delivery, complete, payload);
-    }
-
-    #[cold]
-    pub(super) fn request_more(&mut self, port: Port, delivery: DeliveryId, complete: bool, payload: &Payload) {
-        self.service.sent_more(port.link, delivery, complete, payload);
-        if !complete {
-            let now = self.router.now();
-            self.router.payload_sent(delivery, payload.len(), false, now);
-        }
-    }
-
-    #[cold]
-    pub(super) fn request_aborted(&mut self, port: Port, delivery: DeliveryId) {
-        if let Some((link, taken, limit)) = self.service.aborted(port.link, delivery) {
-            let now = self.router.now();
-            self.router.credit(link, taken, limit, false, now);
-        }
+    pub(super) fn request_sent(&mut self, port: Port, delivery: DeliveryId, payload: &Payload) {
+        let Some(link) = self.router.delivery_origin(delivery) else { return };
+        let connection = self.router.port(link).map_or(0, |port| self.number(port.connection));
+        self.service.sent(port.link, delivery, self.shard, (link, connection), payload);
     }
 
     pub(super) fn number(&mut self, id: ConnectionId) -> u64 {
@@ -68,20 +51,21 @@ impl Dispatch {
 
     /// Passes requests on; `push` gives one back that it doesn't take. What follows from it is done by `run`.
     pub fn flush_requests(&mut self, mut push: impl FnMut(Request) -> Result<(), Request>, now: Time) {
-        while let Some(verdict) = self.service.poll(|link| self.router.sender_backlog(link)) {
+        let is_full = self.router.settings().memory.is_full();
+        while let Some(verdict) = self.service.poll(is_full, |link| self.router.sender_backlog(link).unwrap_or(0)) {
             match verdict {
                 Verdict::Ask(delivery, request) => {
-                    let requester = request.requester;
+                    let connection = request.connection;
                     if let Err(request) = push(request) {
                         return self.service.put_back(delivery, request);
                     }
-                    self.service.taken(requester);
+                    self.service.taken(connection);
                     self.settle_request(delivery, State::ACCEPTED, now);
                 }
                 Verdict::Reject(delivery, request) => {
                     let text = "answers to earlier requests wait for their receiver";
                     self.settle_request(delivery, rejected("amqp:resource-limit-exceeded", text), now);
-                    self.request_over(request.requester, request.address, now);
+                    self.request_over(request.connection, request.address, now);
                 }
             }
         }
@@ -94,33 +78,33 @@ impl Dispatch {
 
     /// Control's answer to a request: it goes where the request said, and the next one may come.
     pub fn answer(&mut self, answer: Answer, now: Time) {
-        let Answer { requester, address, reply } = answer;
+        let Answer { connection, address, reply } = answer;
         if let Some((to, message)) = reply {
-            let (router, bytes) = (&mut self.router, message.len());
-            if let Some(from) = self.service.link_for(requester, bytes, || router.attach_own_anonymous(requester)) {
+            let router = &mut self.router;
+            let attach = |with| router.attach_own_anonymous(with);
+            if let Some(from) = self.service.link_for(connection, message.len(), attach) {
                 let arrival = Arrival {
                     wire: service::NO_WIRE,
                     message_format: 0,
                     settled: true,
                     complete: true,
-                    payload: Payload::from(message),
+                    payload: self.packer.pack_all(&message),
                     to: Some(&to),
                 };
                 match self.owner_of_address(&to).filter(|owner| *owner != self.shard) {
                     Some(owner) => {
-                        let handle = LinkHandle { index: requester.index, generation: requester.generation };
-                        self.forward(ConnectionId::ROUTER, (handle, from), owner, arrival, now);
+                        self.forward(ConnectionId::ROUTER, from, owner, arrival, now);
                     }
-                    None => drop(self.router.delivery(from, arrival, now)),
+                    None => drop(self.router.delivery(from.1, arrival, now)),
                 }
                 self.apply_outputs();
             }
         }
-        self.request_over(requester, address, now);
+        self.request_over(connection, address, now);
     }
 
-    fn request_over(&mut self, requester: LinkId, address: usize, now: Time) {
-        if let Some(from) = self.service.finished(requester) {
+    fn request_over(&mut self, connection: u64, address: usize, now: Time) {
+        if let Some(from) = self.service.finished(connection) {
             self.own_link_ended(from, now);
         }
         if let Some((link, taken, limit)) = self.service.answered(address) {

@@ -67,7 +67,13 @@ pub(super) enum Closing {
 /// What waits to be told, in order. Rare events only: what a frame says is given as it is read.
 pub(super) enum Queued {
     Event(Event),
-    Ended { link: LinkHandle, closed: bool, error: Option<Box<RemoteError>> },
+    /// A receiver's credit, as it is when it is told.
+    Credit(LinkHandle),
+    Ended {
+        link: LinkHandle,
+        closed: bool,
+        error: Option<Box<RemoteError>>,
+    },
 }
 
 /// What the peer's open said.
@@ -476,13 +482,19 @@ impl Engine {
         if let Some(event) = self.next_report() {
             return Some(event);
         }
-        match self.queue.pop_front() {
-            Some(Queued::Event(event)) => return Some(event),
-            Some(Queued::Ended { link, closed, error }) => {
-                let token = self.remove_link(link).and_then(|link| link.token);
-                return Some(Event::LinkEnded { link, token, closed, error });
+        while let Some(queued) = self.queue.pop_front() {
+            match queued {
+                Queued::Event(event) => return Some(event),
+                Queued::Credit(link) => {
+                    if let Some(state) = self.links.get(link) {
+                        return Some(state.credit_event(link));
+                    }
+                }
+                Queued::Ended { link, closed, error } => {
+                    let token = self.remove_link(link).and_then(|link| link.token);
+                    return Some(Event::LinkEnded { link, token, closed, error });
+                }
             }
-            None => {}
         }
         match std::mem::replace(&mut self.closing, Closing::Told) {
             Closing::Due(error) => Some(Event::Closed { error }),

@@ -324,9 +324,7 @@ impl Engine {
         }
         if flow_seen {
             // Credit that came before our answer (section 2.6.7 lets the receiver pipeline it).
-            if let Some(state) = self.links.get(link) {
-                self.queue.push_back(Queued::Event(state.credit_event(link)));
-            }
+            self.queue.push_back(Queued::Credit(link));
         }
     }
 

@@ -308,9 +308,8 @@ impl Engine {
         };
         if sending.delivery_id.is_none() {
             // It used no credit, but routing counts what it gave us; the receiver, who saw nothing, won't tell it anew.
-            let credit =
-                self.links.get(link).filter(|state| state.credit_left() > 0).map(|state| state.credit_event(link));
-            self.queue.extend(credit.map(super::connection::Queued::Event));
+            let has_credit = self.links.get(link).is_some_and(|state| state.credit_left() > 0);
+            self.queue.extend(has_credit.then_some(super::connection::Queued::Credit(link)));
         }
         let is_out = sending.delivery_id.is_none() || sending.finished || sending.refused && !sending.aborted;
         if is_out {
@@ -499,8 +498,7 @@ impl Engine {
                 state.sending = None;
                 if unused {
                     // As of one that `send_abort` gave up before it began.
-                    let credit = state.credit_event(link);
-                    self.queue.push_back(super::connection::Queued::Event(credit));
+                    self.queue.push_back(super::connection::Queued::Credit(link));
                 }
             }
             return Some(Event::PayloadSent { delivery, link, bytes, complete });

@@ -124,12 +124,9 @@ pub enum Received {
 }
 
 impl Request {
-    /// Reads a message. `is_cut`: there was more of it.
-    pub fn read(message: &[u8], is_cut: bool) -> Received {
+    /// Reads a message.
+    pub fn read(message: &[u8]) -> Received {
         let Some(envelope) = envelope(message) else { return Received::Unanswerable };
-        if is_cut {
-            return Received::Bad(envelope, format!("the request is longer than {} bytes", message.len()));
-        }
         match read(message) {
             Ok(request) => Received::Request(envelope, request),
             Err(text) => Received::Bad(envelope, text),
@@ -231,7 +228,7 @@ pub(super) mod tests {
 
     fn request(body: &[u8]) -> Request {
         let properties = [("operation", Datum::text("QUERY")), ("offset", Datum::integer(3))];
-        match Request::read(&encode(Some("r"), b"\x40", &properties, body), false) {
+        match Request::read(&encode(Some("r"), b"\x40", &properties, body)) {
             Received::Request(_, request) => request,
             other => panic!("{other:?}"),
         }
@@ -260,19 +257,18 @@ pub(super) mod tests {
             b"\x00\x53\x77\xc1\x04\x01\xa1\x01k",
         ] {
             let message = encode(Some("r"), b"\x40", &properties, body);
-            assert!(matches!(Request::read(&message, false), Received::Bad(..)), "{body:?}");
+            assert!(matches!(Request::read(&message), Received::Bad(..)), "{body:?}");
         }
         let whole = encode(Some("r"), b"\x40", &properties, b"");
-        assert!(matches!(Request::read(&whole, true), Received::Bad(..)));
-        assert_eq!(Request::read(&encode(None, b"\x40", &properties, b""), false), Received::Unanswerable);
-        assert_eq!(Request::read(b"garbage", false), Received::Unanswerable);
+        assert_eq!(Request::read(&encode(None, b"\x40", &properties, b"")), Received::Unanswerable);
+        assert_eq!(Request::read(b"garbage"), Received::Unanswerable);
     }
 
     #[test]
     fn an_answer_has_the_request_s_correlation_id_whatever_it_is() {
         for id in [&b"\xa1\x01x"[..], b"\x44", b"\xa0\x01\xff", b"\x98aaaaaaaaaaaaaaaa"] {
             let message = encode(Some("to"), id, &[], b"");
-            let Received::Request(envelope, _) = Request::read(&message, false) else { panic!("{id:?}") };
+            let Received::Request(envelope, _) = Request::read(&message) else { panic!("{id:?}") };
             let answer = envelope.seal(&Response::ok(Out::default()));
             let properties = Properties::find(&answer[..]).unwrap().unwrap();
             assert_eq!(properties.get(Property::To).unwrap().text(&mut []), Ok(Some("to")));

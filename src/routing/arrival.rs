@@ -148,14 +148,16 @@ impl Router {
             let Address { depth, rest, .. } = address;
             depth.added(1, record.bytes, |edge| self.edges.raise(rest.clone(), edge));
         }
+        let bytes = record.bytes;
         if address.consumers.is_empty() || self.settings.memory.is_full() {
             self.turn_away(slot, State::RELEASED);
-        } else if !record.is(COMPLETE) {
-            let bytes = record.bytes as usize;
+        } else if bytes > limits::REQUEST_BYTES_MAX as u64 && self.own_consumers(id) > 0 {
+            self.refuse_request(slot);
+        } else if !self.deliveries[slot].is(COMPLETE) {
             let below = self.packed_below(limits::COPY_BYTES_MAX);
             self.packer.pack_payload(&mut self.deliveries[slot].payload, below);
-            self.buffer(slot, bytes);
-        } else if record.kind == Kind::Message {
+            self.buffer(slot, bytes as usize);
+        } else if self.deliveries[slot].kind == Kind::Message {
             self.fan_out(slot);
         } else {
             self.wait(slot, id);
@@ -175,7 +177,8 @@ impl Router {
         let session = &mut self.connections.sessions[session_slot as usize];
         session.buffered_bytes += added;
         let streams = record.bytes >= limits::STREAM_BYTES_MIN as u64 || session.buffered_bytes > BUFFERED_BYTES_MAX;
-        if streams || record.is(COMPLETE) {
+        let waits = || record.bytes <= limits::REQUEST_BYTES_MAX as u64 && self.own_consumers(record.address) > 0;
+        if record.is(COMPLETE) || streams && !waits() {
             self.unbuffer(slot);
             self.offer(slot);
         }
@@ -192,9 +195,13 @@ impl Router {
         session.buffered_bytes = session.buffered_bytes.saturating_sub(record.bytes as usize);
     }
 
-    /// A delivery that can go on asks for a consumer.
+    /// A delivery that can go on asks for a consumer. The router itself takes whole ones only, since one that stands still would
+    /// hold up everybody's requests.
     pub(super) fn offer(&mut self, slot: Slot) {
         let id = self.deliveries[slot].address;
+        if !self.deliveries[slot].is(COMPLETE) && self.own_consumers(id) > 0 {
+            return self.refuse_request(slot);
+        }
         if self.addresses.get(id).is_none_or(|address| address.consumers.is_empty()) {
             self.turn_away(slot, State::RELEASED);
             return;
@@ -204,6 +211,12 @@ impl Router {
         } else {
             self.wait(slot, id);
         }
+    }
+
+    #[cold]
+    fn refuse_request(&mut self, slot: Slot) {
+        let text = "a request to the router is longer than what it takes";
+        self.turn_away(slot, settle::rejected("amqp:link:message-size-exceeded", text));
     }
 
     /// A delivery goes to the end of its address's FIFO.

@@ -30,8 +30,12 @@ impl Router {
         self.begin(now);
         self.watch.stir();
         let Some(link) = self.links.get_mut(link_id) else { return };
-        let Some(address_id) = link.address else { return };
+        let (port, Some(address_id)) = (link.port, link.address) else { return };
         let Some(consumer) = link.consumer_mut() else { return };
+        if std::mem::take(&mut consumer.answered) {
+            // An answer to its last drain that isn't out is none to this flow.
+            self.outputs.retain(|output| !matches!(output, Output::Drained { port: to } if *to == port));
+        }
         if consumer.busy.is_none() {
             // The same, but where the engine dropped a delivery that it hadn't begun.
             consumer.assigned = delivery_count;
@@ -145,6 +149,7 @@ impl Router {
         consumer.told_room = 0;
         if !consumer.drained_due {
             consumer.assigned = consumer.limit;
+            consumer.answered = true;
             consumer.activity.dry_since = self.now;
             self.outputs.push_back(Output::Drained { port });
             self.refresh(link_id);

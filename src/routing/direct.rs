@@ -76,6 +76,10 @@ impl Router {
         let turns = address.candidates.turns();
         let out_link = address.candidates.best()?;
         let out = self.links.get(out_link)?;
+        if out.is_own() {
+            // Each is answered, so each has a record.
+            return None;
+        }
         let goes_settled = match out.sender_settle_mode {
             SenderSettleMode::Settled => true,
             SenderSettleMode::Unsettled => false,

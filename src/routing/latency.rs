@@ -69,6 +69,9 @@ impl Spread {
     }
 }
 
+/// A run that is longer ends, so that its count never overflows.
+const RUN_MAX: u32 = u32::MAX / 2;
+
 impl Latency {
     /// A delivery took so long. `all` hears of it as well, though not at once.
     #[inline]
@@ -79,7 +82,7 @@ impl Latency {
     /// So many deliveries took so long.
     #[inline]
     pub fn record_run(&mut self, age_nanoseconds: u64, count: u32, now: Time, all: &mut Spread) {
-        if age_nanoseconds != self.run_age_nanoseconds {
+        if age_nanoseconds != self.run_age_nanoseconds || self.run_count > RUN_MAX {
             self.flush(now, all);
             self.run_age_nanoseconds = age_nanoseconds;
         }

@@ -77,6 +77,8 @@ pub struct Consumer {
     pub drain: bool,
     /// Its drain is to be answered when its link is free.
     pub drained_due: bool,
+    /// Its last drain was answered, and no flow came since.
+    pub answered: bool,
     /// The delivery that occupies the link.
     pub busy: Option<Slot>,
     /// Its session takes nothing; it is in that session's list.
@@ -112,6 +114,7 @@ impl Consumer {
             told_room: 0,
             drain: false,
             drained_due: false,
+            answered: false,
             busy: None,
             parked: false,
             blocked: false,

@@ -98,8 +98,12 @@ def bodies():
     assert ask({'nosuch': 1, 'prefix': 'x'}, {'operation': 'CREATE', 'type': ADDRESS}) == 400
     huge = {'key-%d' % number: 'x' * 100 for number in range(1000)}
     assert ask(huge, {'operation': 'CREATE', 'type': ADDRESS}) == 400
-    # Beyond what is read of a request.
-    assert ask({'prefix': 'x' * 1000000}, {'operation': 'CREATE', 'type': ADDRESS}) == 400
+    # Longer than a request may be.
+    try:
+        ask({'prefix': 'x' * 1000000}, {'operation': 'CREATE', 'type': ADDRESS})
+        assert False, 'it was taken'
+    except Exception as error:
+        assert 'REJECTED' in str(error), error
     # Nobody to answer: accepted, and forgotten.
     sender.send(Message(properties=query))
     sender.send(Message())
@@ -183,6 +187,18 @@ def connections():
     assert node.call('UPDATE', {'adminStatus': 'deleted'}, type=kind, identity='99999').properties['statusCode'] == 400
 
 
+def settled():
+    """Requests that are sent settled are answered like others, and more of them than may be here at a time."""
+    connection = connect()
+    sender = connection.create_sender('$management', options=AtMostOnce())
+    receiver = connection.create_receiver(None, dynamic=True, credit=100)
+    for number in range(100):
+        request = Message(reply_to=receiver.link.remote_source.address, correlation_id=number)
+        request.properties = {'operation': 'GET-TYPES'}
+        sender.send(request)
+        assert receiver.receive(timeout=10).correlation_id == number
+
+
 def slow():
     """A requester that doesn't take its answers has its requests rejected, and holds nobody else up."""
     connection = connect()
@@ -204,6 +220,28 @@ def slow():
         assert receiver.receive(timeout=10).correlation_id == number
     sender.send(Message(reply_to=reply_to, correlation_id='again', properties={'operation': 'GET-TYPES'}))
     assert receiver.receive(timeout=10).correlation_id == 'again'
+    # A new link for each request is the same requester.
+    rejected = 0
+    for number in range(200):
+        sender = connection.create_sender('$management', name='sender-%d' % number)
+        try:
+            sender.send(Message(reply_to=reply_to, correlation_id=number, properties={'operation': 'GET-TYPES'}))
+        except Exception as error:
+            assert 'SendException' in type(error).__name__, error
+            rejected += 1
+        sender.close()
+    # What credit is left takes the first ones.
+    assert rejected == 0, rejected
+    receiver.link.drain(0)
+    for number in range(300):
+        sender = connection.create_sender('$management', name='again-%d' % number)
+        try:
+            sender.send(Message(reply_to=reply_to, correlation_id=number, properties={'operation': 'GET-TYPES'}))
+        except Exception as error:
+            assert 'SendException' in type(error).__name__, error
+            rejected += 1
+        sender.close()
+    assert rejected >= 200, rejected
 
 
 def many():
