@@ -116,7 +116,7 @@ impl Engine {
             self.cursor = None;
             return None;
         };
-        let was_full = session.outgoing.len() >= self.settings.unsettled_max;
+        let was_full = session.outgoing_count() >= self.settings.unsettled_max;
         let (links, stale) = (&mut self.links, &mut session.outgoing_stale);
         let mut leaving = Leaving::new();
         let next = session.outgoing.take_each(cursor.next, cursor.last, |delivery_id, entry| {
@@ -161,7 +161,7 @@ impl Engine {
                 return None;
             };
             let is_live = settle_on(&mut self.links, entry.link, &mut session.outgoing_stale);
-            let was_full = session.outgoing.len() + 1 == self.settings.unsettled_max;
+            let was_full = session.outgoing_count() + 1 == self.settings.unsettled_max;
             let wire = WireDelivery { session: SessionNumber(channel), delivery_id };
             let state = cursor.step(delivery_id);
             if delivery_id == cursor.last {

@@ -455,8 +455,9 @@ impl Engine {
         }
     }
 
-    /// What the peer says of a link's deliveries reaches nobody any more. They stay in the session's map until there are
-    /// more of their kind than live ones: swept out then, each costs O(1), whatever else is in the map.
+    /// What the peer says of a link's deliveries reaches nobody any more. They leave their places to others, but stay in the
+    /// session's map until there are more of their kind than live ones: swept out then, each costs O(1), whatever else is
+    /// in the map, and the map has at most twice what is bounded, or a few more.
     fn forget_unsettled(&mut self, link: LinkHandle) {
         let Some(state) = self.links.get_mut(link) else { return };
         let left = std::mem::take(&mut state.unsettled);
@@ -476,6 +477,9 @@ impl Engine {
                     session.incoming.retain(|delivery| is_live(delivery.link));
                     session.incoming_stale = 0;
                 }
+                if session.is_incoming_window_low() {
+                    Self::mark_dirty(&mut self.dirty, channel, session);
+                }
             }
             Direction::Outgoing => {
                 session.outgoing_stale += left;
@@ -483,9 +487,9 @@ impl Engine {
                     session.outgoing.retain(|delivery| is_live(delivery.link));
                     session.outgoing_stale = 0;
                 }
+                self.wait_for_output(channel);
             }
         }
-        self.wait_for_output(channel);
     }
 }
 

@@ -115,7 +115,7 @@ pub(super) struct Bounds {
 /// Whether a session takes a frame, whatever is in the output.
 #[inline]
 fn takes_frames(session: &Session, bounds: Bounds) -> bool {
-    session.remote_incoming_window > 0 && session.outgoing.len() < bounds.unsettled_max
+    session.remote_incoming_window > 0 && session.outgoing_count() < bounds.unsettled_max
 }
 
 #[inline]
@@ -182,7 +182,7 @@ impl Engine {
             return 0;
         }
         let Some(Some(session)) = self.sessions.get(usize::from(state.channel)) else { return 0 };
-        let unsettled = self.settings.unsettled_max.saturating_sub(session.outgoing.len());
+        let unsettled = self.settings.unsettled_max.saturating_sub(session.outgoing_count());
         let most = state.credit_left().min(session.remote_incoming_window) as usize;
         let items = &items[..items.len().min(most).min(unsettled)];
         let frame_max = self.remote.max_frame_size - HEAD_BYTES_MAX;

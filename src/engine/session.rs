@@ -178,6 +178,18 @@ impl Session {
         self.local_handles_free.push(handle);
     }
 
+    /// Unsettled deliveries from the peer, without those whose link is over: what is bounded.
+    #[inline]
+    pub(super) fn incoming_count(&self) -> usize {
+        self.incoming.len().saturating_sub(self.incoming_stale as usize)
+    }
+
+    /// Unsettled deliveries to the peer, likewise.
+    #[inline]
+    pub(super) fn outgoing_count(&self) -> usize {
+        self.outgoing.len().saturating_sub(self.outgoing_stale as usize)
+    }
+
     /// Whether something waits in it.
     #[inline]
     pub(super) fn wants_room(&self) -> bool {

@@ -42,8 +42,8 @@ pub struct Settings {
     pub handshake_timeout: Duration,
     /// Links of the connection.
     pub links_max: usize,
-    /// Unsettled deliveries of a session, each way. One more from the peer ends the session; to the peer none is sent
-    /// beyond it.
+    /// Unsettled deliveries of a session's links, each way. From the peer, its window opens no further; to the peer none
+    /// is sent beyond it.
     pub unsettled_max: usize,
     /// Payload bytes that one session may have in the router, and all sessions of a connection together.
     pub session_incoming_bytes: usize,

@@ -45,7 +45,7 @@ impl super::session::Session {
     fn window_wanted(&self, target: usize, settings: &Settings) -> u32 {
         let frame_bytes = settings.frame_bytes();
         let left = settings.incoming_bytes_full().saturating_sub(self.held_bytes);
-        let unsettled = settings.unsettled_max.saturating_sub(self.incoming.len());
+        let unsettled = settings.unsettled_max.saturating_sub(self.incoming_count());
         let frames = (left.min(target) / frame_bytes).min(unsettled);
         settings.incoming_window_full().min(frames.min(u32::MAX as usize) as u32)
     }
@@ -72,7 +72,7 @@ impl Engine {
         let granted = memory.promise((wanted as usize * frame_bytes).min(by_connection / frame_bytes * frame_bytes));
         let mut frames = granted / frame_bytes;
         memory.redeem(granted - frames * frame_bytes);
-        let is_idle = session.held_bytes == 0 && session.incoming.len() < self.settings.unsettled_max;
+        let is_idle = session.held_bytes == 0 && session.incoming_count() < self.settings.unsettled_max;
         if frames == 0 && session.incoming_window == 0 && is_idle {
             memory.promise_anyway(frame_bytes);
             frames = 1;
