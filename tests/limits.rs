@@ -150,6 +150,62 @@ fn half_a_request_to_the_router_holds_up_nobody() {
     assert!(router.general_figures()["Connections"] > 1);
 }
 
+/// The only delivery that may be unsettled is one of many frames: all of them pass, and the next one after it.
+#[test]
+fn a_large_message_passes_where_one_delivery_may_be_unsettled() {
+    let router = Router::start_with("    maxUnsettled: 1\n", PLAIN);
+    let mut consumer = Raw::session(&router, "consumer");
+    let _link = credit_of(&mut consumer, "q", 10);
+    let mut producer = Raw::session(&router, "producer");
+    let sender = producer.attach_sender(0, "q");
+    let message = data_message(&vec![7; 300_000]);
+    let parts: Vec<&[u8]> = message.chunks(16_000).collect();
+    let mut sent = 0;
+    for id in 0..2 {
+        producer.wait_for_limit(&sender, id + 1);
+        for (n, part) in parts.iter().enumerate() {
+            wait_for_window(&mut producer, sent + 1);
+            producer.send(&transfer_frame(0, id, part).with(transfer::MORE, n + 1 < parts.len()));
+            sent += 1;
+        }
+        let (first, payload) = consumer.receive_delivery();
+        assert_eq!(payload, message);
+        producer.listen(Duration::from_millis(100));
+        assert_eq!(producer.window_end(), sent, "its window is shut");
+        consumer.settle(&first, accepted());
+        producer.expect_outcomes(id, id, ACCEPTED);
+    }
+    consumer.expect_alive(1);
+}
+
+fn wait_for_window(raw: &mut Raw, frames: u32) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while raw.window_end() < frames {
+        assert!(Instant::now() < deadline, "the window is for {} frames, not {frames}", raw.window_end());
+        raw.listen(Duration::from_millis(5));
+    }
+}
+
+/// A link that leaves takes what it left unsettled along: the next one on its session begins anew.
+#[test]
+fn who_attaches_again_has_the_places_of_what_it_left() {
+    let router = Router::start_with("    maxUnsettled: 5\n", PLAIN);
+    let mut consumer = Raw::session(&router, "consumer");
+    let mut producer = Raw::session(&router, "producer");
+    for round in 0..3 {
+        let link = credit_of(&mut consumer, "q", 10);
+        let sender = producer.attach_sender(0, "q");
+        for n in 0..5 {
+            producer.wait_for_limit(&sender, n + 1);
+            producer.send(&transfer_frame(0, round * 5 + n, &data_message(&[n as u8])));
+            consumer.receive_delivery();
+        }
+        producer.detach(&sender);
+        consumer.detach(&link);
+        wait_for_window(&mut producer, (round + 2) * 5);
+    }
+}
+
 /// Qpid-dispatch 717, hono 2152, azure-sdk-for-java 49848.
 #[test]
 fn case_22_the_largest_message_passes_and_one_byte_more_is_refused() {

@@ -97,6 +97,7 @@ fn on_transfer_begin(
             settled: told.settled,
             bytes,
         }));
+        session.arriving += 1;
     }
     if state.drain && state.credit == 0 {
         state.drain = false;
@@ -200,6 +201,7 @@ fn on_transfer_more(
     };
     if ends {
         state.partial = None;
+        session.arriving = session.arriving.saturating_sub(1);
         let removed = settled || session.incoming.get_mut(delivery_id).is_some_and(|entry| entry.settled);
         if token.is_some() && removed && session.incoming.remove(delivery_id).is_some() {
             state.unsettled = state.unsettled.saturating_sub(1);

@@ -48,7 +48,7 @@ pub(super) struct Link<S = Box<Sending>> {
     pub flow_pressing: bool,
     /// Of the receiver's last flow (outgoing), or asked of the sender and not answered (incoming).
     pub drain: bool,
-    /// In its session's list of links that wait for room (`Session::blocked`), once at most.
+    /// In one of its session's lists of links that wait for room (`Session::blocked`, `blocked_unbegun`), once at most.
     pub waits: bool,
     /// Deliveries of it in its session's unsettled map.
     pub unsettled: u32,
@@ -407,10 +407,14 @@ impl Engine {
     pub(super) fn end_link(&mut self, link: LinkHandle, closed: bool, error: Option<Box<RemoteError>>) {
         let Some(state) = self.links.get_mut(link).filter(|link| link.state != LinkState::Ended) else { return };
         state.state = LinkState::Ended;
-        state.partial = None;
         state.asked = None;
         let channel = state.channel;
         let (sending, waits) = (state.sending.take(), std::mem::take(&mut state.waits));
+        if state.partial.take().is_some() {
+            if let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) {
+                session.arriving = session.arriving.saturating_sub(1);
+            }
+        }
         if let Some(event) = sending.as_ref().and_then(|sending| sending.last_word(link)) {
             self.queue.push_back(Queued::Event(event));
         }
@@ -425,9 +429,10 @@ impl Engine {
     fn sweep_blocked(&mut self, channel: u16) {
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
         session.blocked_stale += 1;
-        if is_worth_sweeping(session.blocked_stale, session.blocked.len()) {
-            let links = &self.links;
-            session.blocked.retain(|link| links.get(*link).is_some_and(|link| link.waits));
+        if is_worth_sweeping(session.blocked_stale, session.blocked.len() + session.blocked_unbegun.len()) {
+            let waits = |link: &LinkHandle| self.links.get(*link).is_some_and(|link| link.waits);
+            session.blocked.retain(waits);
+            session.blocked_unbegun.retain(waits);
             session.blocked_stale = 0;
         }
     }

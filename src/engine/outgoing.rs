@@ -108,19 +108,33 @@ struct Wire<'e> {
 pub(super) struct Bounds {
     /// Output bytes.
     mark: usize,
-    /// Unsettled deliveries of a session.
+    /// Unsettled deliveries of a session. It bounds what begins; the rest of a delivery takes no place.
     unsettled_max: usize,
 }
 
-/// Whether a session takes a frame, whatever is in the output.
+/// Whether one more delivery of a session may be unsettled.
 #[inline]
-fn takes_frames(session: &Session, bounds: Bounds) -> bool {
-    session.remote_incoming_window > 0 && session.outgoing_count() < bounds.unsettled_max
+fn has_place(session: &Session, bounds: Bounds) -> bool {
+    session.outgoing_count() < bounds.unsettled_max
 }
 
+/// Whether there is room for a delivery's first frame.
 #[inline]
 fn has_room(session: &Session, output: &Transmit, bounds: Bounds) -> bool {
-    takes_frames(session, bounds) && output.len() < bounds.mark
+    session.remote_incoming_window > 0 && has_place(session, bounds) && output.len() < bounds.mark
+}
+
+/// Whether there is room for a frame of a delivery that began.
+#[inline]
+fn has_room_for_more(session: &Session, output: &Transmit, bounds: Bounds) -> bool {
+    session.remote_incoming_window > 0 && output.len() < bounds.mark
+}
+
+/// Whether something that waits in a session may go, whatever is in the output.
+#[inline]
+fn has_next(session: &Session, bounds: Bounds) -> bool {
+    let begins = session.room_wanted || !session.blocked_unbegun.is_empty();
+    session.remote_incoming_window > 0 && (!session.blocked.is_empty() || begins && has_place(session, bounds))
 }
 
 /// Commands.
@@ -382,12 +396,12 @@ impl Engine {
         self.wait_for_output(channel);
     }
 
-    /// A session in which something waits and which takes frames waits for the output; one that takes none for its peer:
-    /// this is called again when that gave it room.
+    /// A session in which something waits that its peer takes waits for the output; else it waits for its peer: this is
+    /// called again when that gave it room, or a place.
     pub(super) fn wait_for_output(&mut self, channel: u16) {
         let bounds = self.bounds();
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
-        if !session.wants_room() || !takes_frames(session, bounds) {
+        if !has_next(session, bounds) {
             return;
         }
         if !std::mem::replace(&mut session.waiting, true) {
@@ -414,22 +428,28 @@ impl Engine {
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return Pause::NoRoom };
         let (links, output) = (&mut self.links, &mut self.output);
         let mut wire = Wire { links, session, output, max_frame_size: self.remote.max_frame_size, bounds };
-        loop {
+        let aborts = sending.aborted;
+        let pause = loop {
             let start = wire.output.bytes.len();
             if let Some(pause) = write_frame(&mut wire, link, channel, sending) {
-                return pause;
+                break pause;
             }
             if self.trace.is_some() {
                 super::trace::output(&mut self.trace, &wire.output.bytes[start..]);
             }
             if sending.finished {
-                return Pause::Finished;
+                break Pause::Finished;
             }
+        };
+        if aborts {
+            // It left its place.
+            self.wait_for_output(channel);
         }
+        pause
     }
 
-    /// There may be room: deliveries that waited go on, a frame from each link in turn; then who asked is told. Costs what
-    /// goes on, whatever waits.
+    /// There may be room: deliveries that waited go on, a frame from each link in turn; then who asked is told. Those that wait
+    /// for a place to begin are passed over, and first when there is one. Costs what goes on, whatever waits.
     pub(super) fn use_room(&mut self) {
         self.room_opened = false;
         while self.output.len() < self.output_mark {
@@ -447,14 +467,16 @@ impl Engine {
         loop {
             let max_frame_size = self.remote.max_frame_size;
             let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return false };
-            if !takes_frames(session, bounds) {
+            if !has_next(session, bounds) {
                 session.waiting = false;
                 return false;
             }
             if self.output.len() >= bounds.mark {
                 return true;
             }
-            let Some(link) = session.blocked.pop_front() else {
+            let has_place = has_place(session, bounds);
+            let unbegun = if has_place { session.blocked_unbegun.pop_front() } else { None };
+            let Some(link) = unbegun.or_else(|| session.blocked.pop_front()) else {
                 session.waiting = false;
                 if std::mem::take(&mut session.room_wanted) {
                     let session = SessionNumber(channel);
@@ -466,6 +488,10 @@ impl Engine {
                 session.blocked_stale = session.blocked_stale.saturating_sub(1);
                 continue;
             };
+            if !has_place && state.sending.as_ref().is_some_and(|sending| sending.delivery_id.is_none()) {
+                session.blocked_unbegun.push_back(link);
+                continue;
+            }
             state.waits = false;
             // What it waited with may have been given up meanwhile.
             let Some(mut sending) = state.sending.take() else { continue };
@@ -521,7 +547,12 @@ fn write_frame(wire: &mut Wire<'_>, link: LinkHandle, channel: u16, sending: &mu
     if first && state.credit_left() == 0 {
         return Some(Pause::NoCredit);
     }
-    if !has_room(wire.session, wire.output, wire.bounds) {
+    // What begins while its link waits has its turn to wait for.
+    let has_room = match first {
+        true => !state.waits && has_room(wire.session, wire.output, wire.bounds),
+        false => has_room_for_more(wire.session, wire.output, wire.bounds),
+    };
+    if !has_room {
         return Some(Pause::NoRoom);
     }
     let delivery_id = match sending.delivery_id {

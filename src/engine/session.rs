@@ -79,6 +79,8 @@ pub(super) struct Session {
     pub incoming: Unsettled<Incoming>,
     /// Of these, the ones whose link is over.
     pub incoming_stale: u32,
+    /// Links of which a delivery still arrives.
+    pub arriving: u32,
 
     pub next_outgoing_id: u32,
     /// Frames that the peer takes of us.
@@ -106,7 +108,10 @@ pub(super) struct Session {
 
     /// Links whose delivery under way waits for room.
     pub blocked: VecDeque<LinkHandle>,
-    /// Of these, the ones that are over.
+    /// Those whose turn came when as many deliveries were unsettled as may be, and whose own hadn't begun. It doesn't before
+    /// they are taken from here.
+    pub blocked_unbegun: VecDeque<LinkHandle>,
+    /// Of both, the ones that are over.
     pub blocked_stale: u32,
     /// A `send` was told that there is no room, so `SessionWritable` is due when there is.
     pub room_wanted: bool,
@@ -131,6 +136,7 @@ impl Session {
             held_bytes: 0,
             incoming: Unsettled::new(),
             incoming_stale: 0,
+            arriving: 0,
             next_outgoing_id: initial_serial,
             remote_incoming_window: begin.incoming_window,
             next_delivery_id: initial_serial,
@@ -147,6 +153,7 @@ impl Session {
             dirty: false,
             flow_due: false,
             blocked: VecDeque::new(),
+            blocked_unbegun: VecDeque::new(),
             blocked_stale: 0,
             room_wanted: false,
             waiting: false,
@@ -193,7 +200,7 @@ impl Session {
     /// Whether something waits in it.
     #[inline]
     pub(super) fn wants_room(&self) -> bool {
-        self.room_wanted || !self.blocked.is_empty()
+        self.room_wanted || !self.blocked.is_empty() || !self.blocked_unbegun.is_empty()
     }
 
     /// Whether the peer should hear of a larger window: half of it is used.
@@ -317,6 +324,7 @@ impl Engine {
     fn end_links_of(&mut self, channel: u16, error: Option<&Error<'_>>) {
         let Some(session) = self.session_mut(channel) else { return };
         session.blocked.clear();
+        session.blocked_unbegun.clear();
         let attached = session.handles.values().filter_map(|slot| match slot {
             Slot::Link(link) => Some(*link),
             Slot::Detached { .. } => None,

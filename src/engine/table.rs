@@ -70,6 +70,10 @@ impl<T> Table<T> {
         removed
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.len as usize
+    }
+
     pub(super) fn values(&self) -> impl Iterator<Item = &T> {
         self.dense.iter().flatten().chain(self.sparse.values())
     }

@@ -5,6 +5,10 @@
 //! up, so that sessions which send nothing keep nothing back. One frame is promised whatever the bounds say to a session
 //! of which nothing is held: each can go on, one frame at a time, and what it sends has to leave before the next.
 //!
+//! The unsettled deliveries that a session has and those that its window can bring are `unsettled_max` at most, but that one
+//! which still arrives counts already: its rest may come whatever else is unsettled, a frame at a time. A peer may begin others
+//! with these frames, so they end where there are as many beyond `unsettled_max` as the session has links.
+//!
 //! What a window promises is settled with the router's account when a window is told, not with each frame: in between the
 //! account has a little too much, never too little.
 
@@ -45,9 +49,15 @@ impl super::session::Session {
     fn window_wanted(&self, target: usize, settings: &Settings) -> u32 {
         let frame_bytes = settings.frame_bytes();
         let left = settings.incoming_bytes_full().saturating_sub(self.held_bytes);
-        let unsettled = settings.unsettled_max.saturating_sub(self.incoming_count());
-        let frames = (left.min(target) / frame_bytes).min(unsettled);
+        let frames = (left.min(target) / frame_bytes).min(self.window_by_unsettled(settings));
         settings.incoming_window_full().min(frames.min(u32::MAX as usize) as u32)
+    }
+
+    /// Frames that may come by its unsettled deliveries.
+    fn window_by_unsettled(&self, settings: &Settings) -> usize {
+        let count = self.incoming_count();
+        let goes_on = self.arriving > 0 && count < settings.unsettled_max + self.handles.len();
+        settings.unsettled_max.saturating_sub(count).max(goes_on.into())
     }
 }
 
@@ -72,7 +82,7 @@ impl Engine {
         let granted = memory.promise((wanted as usize * frame_bytes).min(by_connection / frame_bytes * frame_bytes));
         let mut frames = granted / frame_bytes;
         memory.redeem(granted - frames * frame_bytes);
-        let is_idle = session.held_bytes == 0 && session.incoming_count() < self.settings.unsettled_max;
+        let is_idle = session.held_bytes == 0 && session.window_by_unsettled(&self.settings) > 0;
         if frames == 0 && session.incoming_window == 0 && is_idle {
             memory.promise_anyway(frame_bytes);
             frames = 1;
