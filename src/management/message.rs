@@ -259,7 +259,6 @@ pub(super) mod tests {
             let message = encode(Some("r"), b"\x40", &properties, body);
             assert!(matches!(Request::read(&message), Received::Bad(..)), "{body:?}");
         }
-        let whole = encode(Some("r"), b"\x40", &properties, b"");
         assert_eq!(Request::read(&encode(None, b"\x40", &properties, b"")), Received::Unanswerable);
         assert_eq!(Request::read(b"garbage"), Received::Unanswerable);
     }
