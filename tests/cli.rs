@@ -1,10 +1,10 @@
 //! The program as those who start it see it: exit codes, what it says and where, signals.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn ringway(arguments: &[&str]) -> Output {
@@ -80,6 +80,18 @@ impl Started {
     fn hello(&self) -> Output {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello.py");
         Command::new(program).arg(format!("127.0.0.1:{}", self.port)).output().unwrap()
+    }
+
+    /// A peer that has opened its connection.
+    fn opened(&self, name: &str) -> TcpStream {
+        let mut peer = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let length = name.len() as u8;
+        let open = [&[0x00, 0x53, 0x10, 0xc0, 3 + length, 1, 0xa1, length], name.as_bytes()].concat();
+        peer.write_all(b"AMQP\x00\x01\x00\x00").unwrap();
+        peer.write_all(&[&[0, 0, 0, 8 + open.len() as u8, 2, 0, 0, 0], &open[..]].concat()).unwrap();
+        peer.read_exact(&mut [0; 16]).unwrap();
+        peer
     }
 
     fn signal(&self, signal: i32) {
@@ -349,6 +361,91 @@ fn log_files_can_be_turned_over() {
     assert!(log.contains("SERVER (notice) Stopping on SIGTERM") && !log.contains("Operational"), "{log}");
 }
 
+/// A router whose log goes to a pipe. It was read until the router was up, then a crowd came and went that it has to tell of: what
+/// it writes is more than the pipe takes.
+fn unread(name: &str) -> (Started, BufReader<ChildStderr>) {
+    let configuration = File::new(
+        &format!("{name}.conf"),
+        "listener {\n host: 127.0.0.1\n port: 0\n}\nlistener {\n host: 127.0.0.1\n port: 0\n http: yes\n}\n\
+         log {\n module: DEFAULT\n enable: trace+\n output: stderr\n}\n",
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringway"));
+    command.args(["-c", configuration.path()]).stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut pipe = BufReader::new(child.stderr.take().unwrap());
+    let mut log = String::new();
+    while !log.contains("Operational") {
+        assert!(pipe.read_line(&mut log).unwrap() > 0, "not started:\n{log}");
+    }
+    let port = log.split_once("Listening on 127.0.0.1:").unwrap().1.lines().next().unwrap().parse().unwrap();
+    let router = Started { child, port, log, log_file: File::new(&format!("{name}.log"), "") };
+    (0..CROWD).for_each(|_| drop(router.opened(&"x".repeat(200))));
+    (router, pipe)
+}
+
+/// Each connection is worth a kilobyte of the log.
+const CROWD: usize = 400;
+
+impl Started {
+    /// What `/healthz` says.
+    fn health(&self) -> String {
+        let port = self.log.split_once("Listening for HTTP on 127.0.0.1:").unwrap().1.lines().next().unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", port.parse().unwrap())).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("control answers");
+        answer
+    }
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_nothing_up() {
+    for code in [0, 128 + libc::SIGTERM] {
+        let (mut router, mut pipe) = unread(&format!("unread-{code}"));
+        assert!(router.health().starts_with("HTTP/1.1 200 "), "{}", router.health());
+        // It doesn't close: the orderly end waits for it, for 2 s.
+        let _peer = router.opened("x");
+        router.signal(libc::SIGTERM);
+        if code != 0 {
+            std::thread::sleep(Duration::from_millis(300));
+            router.signal(libc::SIGTERM);
+        }
+        assert_eq!(router.exit_code(Duration::from_secs(8)), Some(code));
+        let mut rest = String::new();
+        pipe.read_to_string(&mut rest).unwrap();
+        assert!(rest.len() > 60_000 && !rest.contains("Stopping on SIGTERM"), "the pipe was full: {}", rest.len());
+    }
+}
+
+#[test]
+fn an_error_that_nobody_reads_ends_it_all_the_same() {
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = holder.local_addr().unwrap().port();
+    let file = File::new("unheard.conf", &format!("listener {{\n host: 127.0.0.1\n port: {port}\n}}\n"));
+    let (_reader, mut pipe) = std::io::pipe().unwrap();
+    pipe.write_all(&[b'\n'; 65536]).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringway"));
+    let child = command.args(["-c", file.path()]).stdin(Stdio::null()).stderr(pipe).spawn().unwrap();
+    let mut router = Started { child, port, log: String::new(), log_file: File::new("unheard.log", "") };
+    assert_eq!(router.exit_code(Duration::from_secs(8)), Some(1));
+}
+
+#[test]
+fn a_log_that_is_read_late_has_every_line() {
+    let (mut router, mut pipe) = unread("late");
+    let reader = std::thread::spawn(move || {
+        let mut rest = String::new();
+        pipe.read_to_string(&mut rest).unwrap();
+        rest
+    });
+    router.signal(libc::SIGTERM);
+    assert_eq!(router.exit_code(Duration::from_secs(10)), Some(0));
+    let rest = reader.join().unwrap();
+    assert_eq!(rest.matches("Connection Opened: ").count(), CROWD);
+    assert!(rest.lines().last().unwrap().ends_with("SERVER (notice) Stopped"), "{rest}");
+}
+
 /// The block of the README that begins with this command, without it.
 fn readme_block(command: &str) -> String {
     let readme = include_str!("../README.md");
@@ -366,12 +463,8 @@ fn the_readmes_example_prints_what_the_readme_says() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let mut router = Started::new("twice", "");
-    // A peer that opens, and then neither reads nor closes: the orderly end waits for it.
-    let mut peer = TcpStream::connect(("127.0.0.1", router.port)).unwrap();
-    let open = [0x00, 0x53, 0x10, 0xc0, 0x04, 0x01, 0xa1, 0x01, b'x'];
-    peer.write_all(b"AMQP\x00\x01\x00\x00").unwrap();
-    peer.write_all(&[&[0, 0, 0, 8 + open.len() as u8, 2, 0, 0, 0][..], &open].concat()).unwrap();
-    peer.read_exact(&mut [0; 16]).unwrap();
+    // It neither reads nor closes: the orderly end waits for it.
+    let _peer = router.opened("x");
     router.signal(libc::SIGTERM);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(router.child.try_wait().unwrap(), None, "it waits for the peer's close");

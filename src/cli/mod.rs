@@ -17,7 +17,7 @@ mod stat;
 mod tools;
 mod top;
 
-use crate::config::Unsupported;
+use crate::config::{LogOutput, Unsupported};
 use crate::control;
 use clap::{ArgAction, Parser};
 use daemon::{Side, Starter};
@@ -102,11 +102,12 @@ pub fn run() -> ExitCode {
                 }
             }
             let is_default = arguments.config.is_none();
-            exit(serve::serve(arguments.config.as_deref(), unsupported, arguments.options(), |places| {
+            let result = serve::serve(arguments.config.as_deref(), unsupported, arguments.options(), |places| {
                 if is_default {
                     serve::say_how_to_try(places);
                 }
-            }))
+            });
+            exit_served(result)
         }
     }
 }
@@ -117,6 +118,17 @@ fn exit(result: Result<(), String>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The same of a router, whose signals end nothing any more: it doesn't wait for somebody to read it.
+fn exit_served(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            control::log::say(&LogOutput::Stderr, &format!("{text}\n"));
             ExitCode::FAILURE
         }
     }

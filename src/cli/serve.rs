@@ -1,8 +1,7 @@
 //! Starting the router on a configuration, or checking one.
 
-use crate::config::{self, Config, ConfigError, Unsupported};
+use crate::config::{self, Config, ConfigError, LogOutput, Unsupported};
 use crate::control::{self, ControlError};
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -83,8 +82,7 @@ pub fn serve(
 
 /// Tells whoever started the router without a configuration.
 pub fn say_how_to_try(places: &[SocketAddr]) {
-    // Nobody may be there to read it: no reason to end.
-    let _ = std::io::stdout().write_all(how_to_try(places).as_bytes());
+    control::log::say(&LogOutput::Stdout, &how_to_try(places));
 }
 
 /// What somebody who started the router without a configuration wants to know.

@@ -8,7 +8,8 @@
 //! Invariants:
 //! - a read on tokio-uring is awaited to its end in a task of its own, never raced and dropped: the buffer is the
 //!   kernel's until then, and the runtime waits at its end for every operation in flight;
-//! - the router listens before it says so, and says what was wrong before it ends with an error.
+//! - the router listens before it says so, and says what was wrong before it ends with an error;
+//! - an output of the log is waited for when the router starts and when it ends, a second at most, and never between.
 //!
 //! Files: `cores` (how many shards, and where), `settings` (a configuration in the words of engine and routing), `listen`
 //! (sockets), `log` (writing it), `report` (what shards tell, in the words of the log), `shards` (asking them),
@@ -145,6 +146,8 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
         Level::Notice,
         format_args!("Operational, {} Threads Running (process ID {})", shards.len(), std::process::id()),
     );
+    // Whoever hears that it serves finds that in the log.
+    log.flush();
     listening(&places);
     let figures = settings::figures(config, &router_id, shards.len());
     let known = Known::new(config, figures, running)?;
@@ -152,6 +155,7 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     let result = runtime.block_on(serve(shards, http, reporter.clone(), known));
     reporter.borrow_mut().memory(&memory);
     reporter.borrow_mut().stopped(&result);
+    reporter.borrow_mut().log().close();
     result
 }
 
@@ -288,6 +292,7 @@ async fn wait_for_end(
         if let Some(number) = number {
             if is_stopping {
                 // Asked twice: whoever waits has no patience left.
+                reporter.borrow_mut().log().close();
                 std::process::exit(128 + number);
             }
             reporter.borrow_mut().stopping(number);

@@ -305,6 +305,7 @@ mod tests {
             reporter.report(Report::Served(report));
         }
         assert!(reporter.connections.is_empty());
+        reporter.log.flush();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         text.lines().map(str::to_string).collect()

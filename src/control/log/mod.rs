@@ -2,13 +2,15 @@
 //!
 //! Owns: what each module writes and where, at the start and changed at run time; the latest lines, and how many there
 //! were of each level, for management.
-//! Only the control thread writes, so a slow terminal or disk stops no message. What a module doesn't say is as DEFAULT
-//! has it; what DEFAULT doesn't say: info and worse, with the time, to stderr.
+//! Only the control thread has a log, and each output has a thread that writes (`writer`): one that takes nothing stops
+//! neither messages nor control nor another output. Control opens files, and waits for outputs in `flush` and `close` alone.
+//! What a module doesn't say is as DEFAULT has it; what DEFAULT doesn't say: info and worse, with the time, to stderr.
 //!
-//! No logging crate: they have five levels and global sinks; seven levels, an output a module and one writing thread are
+//! No logging crate: they have five levels and global sinks; seven levels, an output a module and a thread an output are
 //! less code here than around one. Times are chrono's, syslog the C library's.
 
 mod sink;
+mod writer;
 
 use crate::config::{Config, LogConfig, LogLevels, LogOutput};
 use crate::log::{Level, Levels, Module};
@@ -18,7 +20,8 @@ use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
 use std::io;
 use std::panic::Location;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
+use writer::Writer;
 
 const TIME_FORMAT: &str = "%Y-%m-%d %H:%M:%S%.6f %z";
 
@@ -28,12 +31,15 @@ const RECENT_MAX: usize = 1000;
 /// So much of such a line's text.
 const RECENT_BYTES_MAX: usize = 2048;
 
+/// How long outputs may take to write what was handed to them.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 const MODULES: usize = Module::ALL.len();
 const LEVELS: usize = Level::ALL.len();
 
 pub struct Log {
     /// Open outputs, each of which some module has.
-    sinks: Vec<(LogOutput, Sink)>,
+    outputs: Vec<(LogOutput, Writer)>,
     /// What each module says of itself, by its number.
     settings: [ModuleSettings; MODULES],
     /// What that comes to, with DEFAULT's in the gaps.
@@ -72,10 +78,11 @@ struct Resolved {
     levels: Levels,
     timestamp: bool,
     source: bool,
-    sink: usize,
+    /// Its place among the open outputs.
+    output: Option<usize>,
 }
 
-/// A log file that can't be opened.
+/// An output that can't be opened.
 #[derive(Debug)]
 pub struct LogError {
     /// The `log` section's line.
@@ -93,9 +100,9 @@ impl fmt::Display for LogError {
 impl Log {
     pub fn open(config: &Config) -> Result<Log, LogError> {
         let router = &config.router;
-        let all = Resolved { levels: Levels::from(Level::Info), timestamp: true, source: false, sink: 0 };
+        let all = Resolved { levels: Levels::from(Level::Info), timestamp: true, source: false, output: None };
         let mut log = Log {
-            sinks: Vec::new(),
+            outputs: vec![open(&LogOutput::Stderr, 0)?],
             settings: Default::default(),
             resolved: [all; MODULES],
             counts: [[0; LEVELS]; MODULES],
@@ -116,9 +123,8 @@ impl Log {
     pub fn update(&mut self, section: &LogConfig) -> Result<Option<bool>, LogError> {
         let was_traced = self.traces_frames();
         if let Some(output) = &section.output {
-            if !self.sinks.iter().any(|(known, _)| known == output) {
-                let error = |error| LogError { line: section.line, path: output.to_string(), error };
-                self.sinks.push((output.clone(), Sink::open(output).map_err(error)?));
+            if !self.outputs.iter().any(|(known, _)| known == output) {
+                self.outputs.push(open(output, section.line)?);
             }
         }
         let settings = &mut self.settings[section.module as usize];
@@ -144,17 +150,21 @@ impl Log {
 
     /// Works out what each module does, and closes outputs that none has any more.
     fn resolve(&mut self) {
-        let default = self.settings[Module::Default as usize].clone();
-        let mut before = std::mem::take(&mut self.sinks);
-        for (resolved, settings) in self.resolved.iter_mut().zip(&self.settings) {
-            let output = settings.output.as_ref().or(default.output.as_ref()).unwrap_or(&LogOutput::Stderr);
+        let default = &self.settings[Module::Default as usize];
+        let output_of = |settings: &ModuleSettings| {
+            settings.output.as_ref().or(default.output.as_ref()).unwrap_or(&LogOutput::Stderr).clone()
+        };
+        // DEFAULT has no output until it has one for good, so stderr is open where it is meant without being named.
+        let wanted: Vec<LogOutput> = self.settings.iter().map(output_of).collect();
+        self.outputs.retain(|(known, _)| wanted.contains(known));
+        for ((resolved, settings), output) in self.resolved.iter_mut().zip(&self.settings).zip(&wanted) {
             let timestamp = settings.include_timestamp.or(default.include_timestamp).unwrap_or(true);
             *resolved = Resolved {
                 levels: settings.levels.or(default.levels).unwrap_or(Levels::from(Level::Info)),
                 // syslog has its own.
                 timestamp: timestamp && *output != LogOutput::Syslog,
                 source: settings.include_source.or(default.include_source).unwrap_or(false),
-                sink: sink(&mut self.sinks, &mut before, output),
+                output: self.outputs.iter().position(|(known, _)| known == output),
             };
         }
     }
@@ -168,13 +178,27 @@ impl Log {
     /// be opened; their lines go where they went.
     pub fn reopen(&mut self) -> Vec<LogError> {
         let mut errors = Vec::new();
-        for (output, sink) in self.sinks.iter_mut().filter(|(output, _)| matches!(output, LogOutput::File(_))) {
+        for (output, writer) in self.outputs.iter().filter(|(output, _)| matches!(output, LogOutput::File(_))) {
             match Sink::open(output) {
-                Ok(opened) => *sink = opened,
+                Ok(sink) => writer.turn_to(sink),
                 Err(error) => errors.push(LogError { line: 0, path: output.to_string(), error }),
             }
         }
         errors
+    }
+
+    /// Waits until the outputs have written everything, a second at most.
+    pub fn flush(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        for (_, writer) in &self.outputs {
+            writer.flush(deadline);
+        }
+    }
+
+    /// The end of the log: what was written is written out, as by `flush`; what comes now is not.
+    pub fn close(&mut self) {
+        self.flush();
+        self.outputs.clear();
     }
 
     #[inline]
@@ -230,6 +254,7 @@ impl Log {
                 false => write!(line, "{} ", DateTime::<Local>::from(at).format(&self.time_format)),
             };
         }
+        let stamp = line.len();
         let _ = write!(line, "{} ({}) ", module.name(), level.name());
         let begin = line.len();
         let _ = line.write_fmt(text);
@@ -239,8 +264,8 @@ impl Log {
             let _ = write!(line, " ({}:{})", place.file(), place.line());
         }
         line.push('\n');
-        if let Some((_, sink)) = self.sinks.get_mut(settings.sink) {
-            sink.write(level, &line);
+        if let Some((_, writer)) = settings.output.and_then(|place| self.outputs.get(place)) {
+            writer.write(level, &line, &line[..stamp]);
         }
         self.line = line;
     }
@@ -265,16 +290,28 @@ impl Log {
     }
 }
 
-/// The place of an output among `sinks`: it is there, or comes from `before`, or is one that is always there.
-fn sink(sinks: &mut Vec<(LogOutput, Sink)>, before: &mut Vec<(LogOutput, Sink)>, output: &LogOutput) -> usize {
-    if let Some(known) = sinks.iter().position(|(known, _)| known == output) {
-        return known;
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.close();
     }
-    match before.iter().position(|(known, _)| known == output) {
-        Some(known) => sinks.push(before.swap_remove(known)),
-        None => sinks.push((output.clone(), Sink::Stderr)),
+}
+
+/// Opens an output, for the `log` section of that line.
+fn open(output: &LogOutput, line: usize) -> Result<(LogOutput, Writer), LogError> {
+    match Sink::open(output).and_then(Writer::start) {
+        Ok(writer) => Ok((output.clone(), writer)),
+        Err(error) => Err(LogError { line, path: output.to_string(), error }),
     }
-    sinks.len() - 1
+}
+
+/// Says a text there apart from the log, and waits as long as for it: whoever doesn't read doesn't hold up the process.
+pub fn say(output: &LogOutput, text: &str) {
+    if let Ok((_, writer)) = open(output, 0) {
+        writer.write(Level::Info, text, "");
+        writer.flush(Instant::now() + PATIENCE);
+    } else if let Ok(mut sink) = Sink::open(output) {
+        sink.write(Level::Info, text);
+    }
 }
 
 /// Peers' words come into the log: a line break or an escape of theirs must not make lines or colours of its own.
@@ -292,34 +329,59 @@ fn one_line(line: &mut String, begin: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::collections::HashMap;
+    use std::io::{BufRead, BufReader, Read};
+    use std::sync::{Arc, Mutex};
 
     fn configured(sections: &str) -> Config {
         crate::config::load(&format!("listener {{\n}}\n{sections}"), "test.conf").unwrap()
     }
 
-    fn log(sections: &str) -> Log {
-        let mut log = Log::open(&configured(sections)).unwrap();
-        for (_, sink) in log.sinks.iter_mut() {
-            *sink = Sink::Memory(Vec::new());
+    /// A log whose outputs are kept in memory.
+    struct Kept {
+        log: Log,
+        /// By the outputs' names.
+        texts: HashMap<String, Arc<Mutex<String>>>,
+    }
+
+    impl std::ops::Deref for Kept {
+        type Target = Log;
+
+        fn deref(&self) -> &Log {
+            &self.log
         }
+    }
+
+    impl std::ops::DerefMut for Kept {
+        fn deref_mut(&mut self) -> &mut Log {
+            &mut self.log
+        }
+    }
+
+    impl Kept {
+        fn keep(&mut self) {
+            for (output, writer) in &self.log.outputs {
+                writer.turn_to(Sink::Memory(self.texts.entry(output.to_string()).or_default().clone()));
+            }
+        }
+
+        fn written(&self, output: LogOutput) -> String {
+            self.log.flush();
+            self.texts[&output.to_string()].lock().unwrap().clone()
+        }
+    }
+
+    fn log(sections: &str) -> Kept {
+        let mut log = Kept { log: Log::open(&configured(sections)).unwrap(), texts: HashMap::new() };
+        log.keep();
         log
     }
 
-    fn written(log: &Log, output: LogOutput) -> String {
-        match &log.sinks.iter().find(|(known, _)| *known == output).unwrap().1 {
-            Sink::Memory(bytes) => String::from_utf8(bytes.clone()).unwrap(),
-            _ => panic!("not in memory"),
-        }
-    }
-
     /// Changes the log as a `log` section would.
-    fn update(log: &mut Log, section: &str) -> Option<bool> {
+    fn update(log: &mut Kept, section: &str) -> Option<bool> {
         let config = configured(&format!("log {{\n{section}\n}}\n"));
         let traced = log.update(&config.logs[0]).unwrap();
-        for (_, sink) in log.sinks.iter_mut().filter(|(_, sink)| !matches!(sink, Sink::Memory(_))) {
-            *sink = Sink::Memory(Vec::new());
-        }
+        log.keep();
         traced
     }
 
@@ -339,7 +401,7 @@ mod tests {
                 "{time} SERVER (notice) Operational\n\
                  {time} SERVER (info) a\\nb\\u{{1b}}[1m\n"
             );
-            assert_eq!(written(&log, LogOutput::Stderr), expected);
+            assert_eq!(log.written(LogOutput::Stderr), expected);
         }
     }
 
@@ -351,8 +413,8 @@ mod tests {
             log.write(Module::Server, level, format_args!("server"));
             log.write(Module::Router, level, format_args!("router"));
         }
-        assert_eq!(written(&log, LogOutput::Stderr), "ROUTER (error) router\n");
-        let server = written(&log, LogOutput::Stdout);
+        assert_eq!(log.written(LogOutput::Stderr), "ROUTER (error) router\n");
+        let server = log.written(LogOutput::Stdout);
         let lines: Vec<&str> = server.lines().collect();
         assert_eq!(lines.len(), 2);
         assert!(lines[0].starts_with("SERVER (debug) server (src/control/log/mod.rs:"), "{server}");
@@ -373,7 +435,7 @@ mod tests {
         log.write(Module::Router, Level::Critical, format_args!("5"));
         log.write_always(Module::Protocol, Level::Trace, format_args!("6"));
         let expected = "SERVER (debug) 2\nROUTER (debug) 4\nPROTOCOL (trace) 6\n";
-        assert_eq!(written(&log, LogOutput::Stderr), expected);
+        assert_eq!(log.written(LogOutput::Stderr), expected);
         let texts: Vec<&str> = log.recent().map(|entry| &*entry.text).collect();
         assert_eq!(texts, ["2", "4", "6"]);
     }
@@ -381,11 +443,11 @@ mod tests {
     #[test]
     fn an_output_is_shared_and_closed_when_nobody_has_it() {
         let mut log = log("log {\n module: SERVER\n output: stdout\n}\nlog {\n module: ROUTER\n output: stdout\n}\n");
-        assert_eq!(log.sinks.len(), 2);
+        assert_eq!(log.outputs.len(), 2);
         update(&mut log, "module: SERVER\noutput: stderr");
-        assert_eq!(log.sinks.len(), 2);
+        assert_eq!(log.outputs.len(), 2);
         update(&mut log, "module: ROUTER\noutput: stderr");
-        assert_eq!(log.sinks.len(), 1);
+        assert_eq!(log.outputs.len(), 1);
         assert_eq!(log.settings(Module::Router).output, Some(LogOutput::Stderr));
     }
 
@@ -402,6 +464,39 @@ mod tests {
     }
 
     #[test]
+    fn an_output_that_takes_nothing_holds_nothing_up_and_says_what_it_lacks() {
+        let mut log = log("router {\n timestampFormat: then\n}\nlog {\n module: ROUTER\n output: stdout\n}\n");
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (_, stalled) = log.outputs.iter().find(|(output, _)| *output == LogOutput::Stderr).unwrap();
+        stalled.turn_to(Sink::File(std::os::fd::OwnedFd::from(writer).into()));
+        let long = "x".repeat(4000);
+        for number in 0..2000 {
+            log.write(Module::Server, Level::Info, format_args!("{number} {long}"));
+        }
+        log.write(Module::Router, Level::Info, format_args!("another output"));
+        log.flush();
+        assert_eq!(*log.texts["stdout"].lock().unwrap(), "then ROUTER (info) another output\n");
+
+        let mut reader = BufReader::new(reader);
+        let mut lines = Vec::new();
+        while !lines.last().is_some_and(|line: &String| line.contains("Lines left out here: ")) {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            lines.push(line);
+        }
+        log.write(Module::Server, Level::Info, format_args!("afterwards"));
+        log.close();
+        let notice = lines.pop().unwrap();
+        assert!(lines.iter().enumerate().all(|(number, line)| line.contains(&format!(" {number} x"))));
+        assert!((1000..1100).contains(&lines.len()), "4 MiB and a pipe: {}", lines.len());
+        assert_eq!(notice, format!("then ERROR (warning) Lines left out here: {}\n", 2000 - lines.len()));
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "then SERVER (info) afterwards\n");
+        assert_eq!(log.recent().len(), RECENT_MAX);
+    }
+
+    #[test]
     fn files_are_opened_anew() {
         let path = std::env::temp_dir().join(format!("ringway-log-{}", std::process::id()));
         let moved = path.with_extension("1");
@@ -412,6 +507,7 @@ mod tests {
         log.write(Module::Agent, Level::Info, format_args!("still old"));
         assert!(log.reopen().is_empty());
         log.write(Module::Agent, Level::Info, format_args!("new"));
+        log.flush();
         assert_eq!(std::fs::read_to_string(&moved).unwrap(), "AGENT (info) old\nAGENT (info) still old\n");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "AGENT (info) new\n");
         std::fs::remove_file(path).unwrap();

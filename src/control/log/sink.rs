@@ -1,4 +1,4 @@
-//! Where lines of the log go: a file, the terminal, syslog.
+//! Where lines of the log go: a file, the terminal, syslog. Whoever writes there may have to wait; see `writer`.
 
 use crate::config::LogOutput;
 use crate::log::Level;
@@ -7,6 +7,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
+#[cfg(test)]
+use std::sync::{Arc, Mutex};
 
 const SYSLOG_SOCKET: &str = "/dev/log";
 
@@ -18,7 +20,7 @@ pub(super) enum Sink {
     Syslog,
     /// Keeps what is written, for tests.
     #[cfg(test)]
-    Memory(Vec<u8>),
+    Memory(Arc<Mutex<String>>),
 }
 
 impl Sink {
@@ -30,11 +32,15 @@ impl Sink {
             LogOutput::File(path) => {
                 Sink::File(OpenOptions::new().append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path)?)
             }
-            LogOutput::Syslog => {
-                open_syslog();
-                Sink::Syslog
-            }
+            LogOutput::Syslog => Sink::Syslog,
         })
+    }
+
+    /// What comes before the first line, and may have to wait, too.
+    pub fn begin(&self) {
+        if let Sink::Syslog = self {
+            open_syslog();
+        }
     }
 
     /// Writes a whole line, its end included. A line that can't be written is lost: a full disk is no reason for a
@@ -49,7 +55,10 @@ impl Sink {
                 Ok(())
             }
             #[cfg(test)]
-            Sink::Memory(bytes) => bytes.write_all(line.as_bytes()),
+            Sink::Memory(text) => {
+                text.lock().unwrap().push_str(line);
+                Ok(())
+            }
         };
     }
 }
@@ -60,7 +69,10 @@ fn open_syslog() {
     // syslog(3) says nothing where nobody listens. It may start later, so this is no error.
     let is_there = UnixDatagram::unbound().and_then(|socket| socket.connect(SYSLOG_SOCKET));
     if let Err(error) = is_there {
-        eprintln!("ringway: log: syslog isn't there ({SYSLOG_SOCKET}: {error}); what goes to it is lost until it is");
+        let _ = writeln!(
+            io::stderr(),
+            "ringway: log: syslog isn't there ({SYSLOG_SOCKET}: {error}); what goes to it is lost until it is"
+        );
     }
 }
 
