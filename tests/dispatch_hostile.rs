@@ -8,7 +8,7 @@ use ringway::ids::{ConnectionId, ShardId};
 use ringway::payload::Range;
 use ringway::routing::RouterSettings;
 use ringway::time::Time;
-use ringway::wire::performative::{Attach, Disposition, Performative, Role, Transfer};
+use ringway::wire::performative::{Attach, Disposition, Flow, Performative, Role, Transfer};
 use std::sync::Arc;
 use std::time::Duration;
 use support::client::{first, source, target, Client};
@@ -180,6 +180,48 @@ fn a_flood_of_dispositions_leaves_others_their_turn() {
     world.client(receiver).accept(0, 0, Some(1 << 31));
     world.pump();
     assert_eq!(world.dispatch.router().deliveries_len(), 0);
+}
+
+/// Frames that nothing comes of have their share, too.
+#[test]
+fn a_flood_of_frames_about_nothing_leaves_others_their_turn() {
+    let nothing =
+        |settled| Disposition { role: Role::Receiver, last: Some(1 << 31), settled, ..Disposition::default() };
+    for (what, frames) in [("settled", 60_000), ("unsettled", 60_000), ("flow", 60_000), ("session", 25_000)] {
+        let mut world = World::new();
+        let (peer, other) = (world.connect(), world.connect());
+        for _ in 0..frames {
+            let client = world.client(peer);
+            match what {
+                "settled" => client.disposition(0, nothing(true)),
+                "unsettled" => client.disposition(0, nothing(false)),
+                "flow" => client.flow(0, Flow { incoming_window: 10, outgoing_window: 10, ..Flow::default() }),
+                _ => {
+                    client.begin(1);
+                    client.end(1);
+                }
+            }
+        }
+        let id = world.clients[peer].0;
+        // In one read.
+        let bytes = world.client(peer).take_output();
+        world.dispatch.received(id, Range::copied(&bytes), world.now);
+        assert!(!world.dispatch.wants_input(id), "{what}: it had its share");
+        world.client(other).attach_receiver(0, 0, "r", "q");
+        world.turn();
+        world.turn();
+        assert_eq!(world.client(other).briefs()[0], "attach", "{what}");
+        assert!(!world.dispatch.wants_input(id), "{what}: and hasn't done with it");
+        let mut turns = 0;
+        while !world.dispatch.wants_input(id) {
+            world.turn();
+            turns += 1;
+        }
+        assert!(turns < 100, "{what}: {turns}");
+        world.client(peer).attach_receiver(0, 0, "r", "q");
+        world.pump();
+        assert!(world.client(peer).briefs().iter().any(|brief| brief == "attach"), "{what}");
+    }
 }
 
 /// However many links and sessions a peer has, what is held of messages whose address hasn't come is bounded.

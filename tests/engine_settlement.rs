@@ -3,9 +3,9 @@
 mod support;
 
 use ringway::engine::{Event, Settings};
-use ringway::ids::{LinkHandle, WireDelivery};
+use ringway::ids::{DeliveryId, LinkHandle, WireDelivery};
 use ringway::outcome::{State, StateKind};
-use ringway::payload::Payload;
+use ringway::payload::{Payload, Range};
 use ringway::wire::error::Error;
 use ringway::wire::performative::{Disposition, Performative, Role, Transfer};
 use ringway::wire::state;
@@ -319,4 +319,41 @@ fn states_on_the_way_don_t_pile_up_for_a_peer_that_does_not_read() {
     let last = pair.client.frames().pop().expect("frames");
     let Performative::Disposition(said) = last.performative() else { panic!("{last:?}") };
     assert_eq!((said.first, said.last, said.settled), (0, Some(1), true));
+}
+
+/// Who names what a link left behind, or nothing, again and again: the driver hears after a while that it may look at others.
+#[test]
+fn a_flood_that_nothing_is_told_of_is_told_by_parts() {
+    let (mut pair, link) = Pair::with_receiver(Settings::default(), 1000);
+    pair.client.attach_receiver(0, 1, "other", "b");
+    pair.client.credit(0, 1, 0, 1000);
+    pair.pump();
+    let links = [link, pair.attached()];
+    for (number, link) in [vec![links[0]; 400], vec![links[1]; 500]].concat().into_iter().enumerate() {
+        let delivery = DeliveryId { index: number as u32, generation: 0 };
+        pair.engine.send(link, delivery, 0, false, true, Default::default());
+    }
+    pair.client.detach(0, 0, true);
+    pair.pump();
+    pair.events();
+    let named = Disposition { role: Role::Receiver, first: 0, last: Some(399), ..Disposition::default() };
+    let absent = Disposition { first: 1_000, last: Some(5_000), ..named };
+    for (disposition, frames, costs) in [(named, 100, 35_000..45_000), (absent, 20_000, 15_000..25_000)] {
+        (0..frames).for_each(|_| pair.client.disposition(0, disposition));
+        for read in pair.client.take_output().chunks(64 * 1024) {
+            pair.engine.handle_input(Range::copied(read), pair.now);
+        }
+        let (mut parts, mut cost) = (0, 0);
+        loop {
+            assert!(pair.engine.poll_batch().is_none());
+            let Some(quiet) = pair.engine.next_batch() else { break };
+            parts += 1;
+            cost += quiet;
+        }
+        assert!(parts >= 10 && costs.contains(&cost), "{parts} parts, {cost}");
+    }
+    pair.client.accept(0, 0, Some(1_000));
+    pair.pump();
+    assert_eq!(pair.events().len(), 500);
+    assert_eq!(pair.engine.unsettled_count(), (0, 0));
 }

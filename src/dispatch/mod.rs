@@ -253,7 +253,10 @@ impl Dispatch {
             if left == 0 {
                 break;
             }
-            if !find(&mut self.peers, id).is_some_and(|peer| peer.engine.next_batch()) {
+            let Some(quiet) = find(&mut self.peers, id).and_then(|peer| peer.engine.next_batch()) else { break };
+            left = left.saturating_sub(quiet.into());
+            if left == 0 {
+                self.defer(id, now);
                 break;
             }
         }

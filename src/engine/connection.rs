@@ -27,6 +27,9 @@ use std::time::Duration;
 pub(super) const OUTPUT_REST_BYTES: usize = 4 * OUTPUT_MARK_BYTES;
 /// Input that may wait while it rests; beyond, the driver shouldn't read on.
 const INPUT_REST_BYTES: usize = 2 * CHUNK_BYTES;
+/// Frames, and deliveries that they name, that nothing is told of, before the driver may look at others. One read brings
+/// thirty thousand.
+const QUIET_MAX: u32 = 1024;
 
 /// How far a connection is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,6 +154,8 @@ pub struct Engine {
     pub(super) deferred: Option<(u16, Range)>,
     /// The driver has acted on the batch before it.
     pub(super) is_batch_begun: bool,
+    /// Frames, and deliveries that they named, that there was nothing to tell of, and the driver hasn't heard of.
+    pub(super) quiet: u32,
 }
 
 /// Why a look at the input gave nothing.
@@ -220,6 +225,7 @@ impl Engine {
             trace: None,
             deferred: None,
             is_batch_begun: false,
+            quiet: 0,
         }
     }
 
@@ -400,7 +406,7 @@ impl Engine {
     pub fn poll_event(&mut self) -> Option<Event> {
         loop {
             let event = self.poll_batch();
-            if event.is_some() || !self.next_batch() {
+            if event.is_some() || self.next_batch().is_none() {
                 return event;
             }
         }
@@ -408,7 +414,7 @@ impl Engine {
 
     /// The next event of the batch at hand. A batch ends before a frame that may end a link, a session or the connection, so
     /// that a driver may tell all of it to routing and act on what comes of it at once, and loses nothing that is to
-    /// be said on those links. Then `next_batch`.
+    /// be said on those links; and when it went through much that there is nothing to tell of. Then `next_batch`.
     #[inline]
     pub fn poll_batch(&mut self) -> Option<Event> {
         loop {
@@ -416,12 +422,16 @@ impl Engine {
                 if let Some(event) = self.next_disposition() {
                     return Some(event);
                 }
+                if self.quiet >= QUIET_MAX {
+                    return None;
+                }
             }
             if let Some(event) = self.next_queued() {
                 return Some(event);
             }
             match self.step() {
                 Ok(Some(event)) => return Some(event),
+                Ok(None) if self.pauses() => return None,
                 Ok(None) => {}
                 Err(Stop::Violation(violation)) => self.fail(violation),
                 Err(Stop::BatchEnd) => return None,
@@ -434,12 +444,22 @@ impl Engine {
         }
     }
 
-    /// The driver has acted on all events of a batch. Whether another one begins; else there is nothing without more
-    /// input.
+    /// The driver has acted on all events of a batch. None: there is nothing without more input. Else another one begins, or it
+    /// goes on, and this is what counts as events, since so much was gone through that there was nothing to tell of.
     #[inline]
-    pub fn next_batch(&mut self) -> bool {
+    pub fn next_batch(&mut self) -> Option<u32> {
+        if self.quiet >= QUIET_MAX {
+            return Some(std::mem::take(&mut self.quiet));
+        }
         self.is_batch_begun = self.deferred.is_some();
-        self.is_batch_begun
+        self.is_batch_begun.then_some(0)
+    }
+
+    /// Counts a frame, or a delivery that one names, that there is nothing to tell of. Whether it is time for others.
+    #[inline]
+    pub(super) fn pauses(&mut self) -> bool {
+        self.quiet += 1;
+        self.quiet >= QUIET_MAX
     }
 
     /// All output at hand. Events may follow (room for what waited): see `has_work`.

@@ -142,7 +142,8 @@ impl Engine {
         (!items.is_empty()).then_some(state)
     }
 
-    /// The next delivery that the disposition at hand names; None when there is none, and then it is done with.
+    /// The next delivery that the disposition at hand names; None when there is none, and then it is done with, or when it is time
+    /// for others.
     #[inline]
     pub(super) fn next_disposition(&mut self) -> Option<Event> {
         loop {
@@ -205,6 +206,9 @@ impl Engine {
                 if is_live(&self.links, link) {
                     return Some(Event::ReceiverDisposition { delivery, wire, state, settled });
                 }
+                if self.pauses() {
+                    return None;
+                }
                 continue;
             }
             let entry = session.incoming.get_mut(delivery_id)?;
@@ -222,6 +226,9 @@ impl Engine {
             }
             if token.is_some() && live {
                 return Some(Event::SenderDisposition { wire, token, state, settled });
+            }
+            if self.pauses() {
+                return None;
             }
         }
     }

@@ -201,6 +201,7 @@ impl Engine {
             input_rested: false,
             deferred: None,
             is_batch_begun: false,
+            quiet: 0,
         }
     }
 }

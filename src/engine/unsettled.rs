@@ -2,7 +2,8 @@
 //!
 //! Ids are given in sequence and settled in about that order, so the map is a ring in which an id's low bits are its
 //! slot. What stays behind while its neighbours settle (a straggler) moves into a tree, and so does all when ids
-//! jump, so that memory is O(deliveries) whatever a peer does.
+//! jump, and what lies before a long hole that a look passed over, so that memory and looks are O(deliveries) whatever a
+//! peer does.
 
 use super::serial;
 use std::collections::BTreeMap;
@@ -11,6 +12,9 @@ use std::collections::BTreeMap;
 const SPAN_MIN: usize = 64;
 /// Ids that the ring spans for one delivery in it, at most, beyond that.
 const SPAN_PER_DELIVERY: usize = 4;
+
+/// A look that passes over so many ids without a delivery has the ring begin behind them.
+const HOLE_MAX: usize = 64;
 
 /// Slots that an empty ring keeps.
 const SLOTS_KEPT_MAX: usize = 4096;
@@ -42,6 +46,11 @@ impl<T> Unsettled<T> {
         id.wrapping_sub(self.front) < self.span
     }
 
+    #[inline(always)]
+    fn is_dense(&self) -> bool {
+        self.span as usize <= self.live * SPAN_PER_DELIVERY + SPAN_MIN
+    }
+
     /// The slot of an id in the span (of any id, where that doesn't matter).
     #[inline(always)]
     fn slot(&mut self, id: u32) -> Option<&mut Option<T>> {
@@ -67,6 +76,8 @@ impl<T> Unsettled<T> {
         self.live -= 1;
         if id == self.front {
             self.trim_front();
+        } else if !self.is_dense() {
+            self.condense();
         }
         Some(delivery)
     }
@@ -104,8 +115,7 @@ impl<T> Unsettled<T> {
         }
         let next = id.wrapping_sub(self.front) == self.span;
         let room = (self.span as usize) < self.slots.len();
-        let dense = self.span as usize <= self.live * SPAN_PER_DELIVERY + SPAN_MIN;
-        if next && room && dense && self.stragglers.is_empty() {
+        if next && room && self.is_dense() && self.stragglers.is_empty() {
             if let Some(slot) = self.slot(id) {
                 *slot = Some(delivery);
                 self.span += 1;
@@ -140,8 +150,7 @@ impl<T> Unsettled<T> {
             *slot = Some(delivery);
             self.live += 1;
         }
-        self.move_out(|ring| ring.span as usize > ring.live * SPAN_PER_DELIVERY + SPAN_MIN);
-        self.trim_front();
+        self.condense();
         true
     }
 
@@ -179,6 +188,22 @@ impl<T> Unsettled<T> {
             self.front = front.wrapping_add(1);
             self.span -= 1;
         }
+    }
+
+    /// Makes the ring dense.
+    #[cold]
+    #[inline(never)]
+    fn condense(&mut self) {
+        self.move_out(|ring| !ring.is_dense());
+        self.trim_front();
+    }
+
+    /// The ring begins at `end` or behind it, which lies in its span or follows it.
+    #[cold]
+    #[inline(never)]
+    fn cut(&mut self, end: u32) {
+        self.move_out(|ring| ring.front != end);
+        self.trim_front();
     }
 
     #[inline]
@@ -251,16 +276,23 @@ impl<T> Unsettled<T> {
         }
     }
 
+    /// A long hole that it passes over is in the ring no more: so each id is passed over once, or among few.
     fn first_in_ring(&mut self, from: u32, to: u32) -> Option<u32> {
         let asked = to.wrapping_sub(from);
-        let mut id = if self.is_in_span(from) { from } else { self.front };
+        let first = if self.is_in_span(from) { from } else { self.front };
+        let mut id = first;
+        let mut found = false;
         while self.is_in_span(id) && id.wrapping_sub(from) <= asked {
-            if self.ring_get(id).is_some() {
-                return Some(id);
+            found = self.ring_get(id).is_some();
+            if found {
+                break;
             }
             id = id.wrapping_add(1);
         }
-        None
+        if id.wrapping_sub(first) as usize >= HOLE_MAX {
+            self.cut(id);
+        }
+        found.then_some(id)
     }
 
     /// As [`Self::first_in`], and forgets it.
@@ -283,14 +315,13 @@ impl<T> Unsettled<T> {
 
     /// Forgets each delivery of which `keep` says false; costs O(deliveries).
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
-        for slot in &mut self.slots {
-            if slot.as_ref().is_some_and(|delivery| !keep(delivery)) {
-                *slot = None;
-                self.live -= 1;
-            }
+        for ahead in 0..self.span {
+            let goes = self.slot(self.front.wrapping_add(ahead)).and_then(|slot| slot.take_if(|it| !keep(it)));
+            self.live -= usize::from(goes.is_some());
         }
         self.stragglers.retain(|_, delivery| keep(delivery));
         self.trim_front();
+        self.condense();
     }
 }
 
@@ -356,6 +387,56 @@ mod tests {
             assert_eq!(map.remove(id), Some(id));
         }
         assert_eq!(map.len(), 0);
+    }
+
+    /// What a look from an id on passes over: slots of the ring from there to the first delivery or the span's end.
+    fn hole(map: &mut Unsettled<u32>, from: u32) -> u32 {
+        (0..).find(|n| !map.is_in_span(from + n) || map.ring_get(from + n).is_some()).unwrap()
+    }
+
+    #[test]
+    fn what_is_settled_around_few_leaves_a_short_ring() {
+        let mut map = Unsettled::new();
+        (0..131_072).for_each(|id| assert!(map.insert(id, id)));
+        let mut count = 0;
+        map.take_each(1, 131_070, |_, _| {
+            count += 1;
+            true
+        });
+        assert_eq!((count, map.len()), (131_070, 2));
+        assert!(map.span as usize <= map.live * SPAN_PER_DELIVERY + SPAN_MIN, "{} for {}", map.span, map.live);
+        assert_eq!(map.first_in(1, 131_070), None);
+        assert_eq!(map.first_in(1, 131_071), Some(131_071));
+        assert_eq!(map.first_in(0, 131_071), Some(0));
+    }
+
+    #[test]
+    fn a_hole_is_passed_over_once() {
+        let mut map = Unsettled::new();
+        (0..9_000).for_each(|id| assert!(map.insert(id, id)));
+        // Holes of 500 between 500 deliveries each.
+        for first in (500..8_000).step_by(1_000) {
+            map.take_each(first, first + 499, |_, _| true);
+        }
+        for (from, to, found) in [(600, 7_000, Some(1_000)), (1_600, 1_999, None), (7_500, 7_600, None)] {
+            assert_eq!(map.first_in(from, to), found);
+            let left: usize = (0..20).map(|n| hole(&mut map, from + n) as usize).max().unwrap();
+            assert!(left < HOLE_MAX, "{left} behind {from}");
+            assert_eq!(map.first_in(from, to), found);
+        }
+        let ids = |map: &mut Unsettled<u32>| {
+            let mut next = Some(0);
+            std::iter::from_fn(|| {
+                let id = map.first_in(next?, 10_000)?;
+                next = Some(id + 1);
+                Some(id)
+            })
+            .collect::<Vec<_>>()
+        };
+        let expected: Vec<u32> = (0..9_000).filter(|id| id % 1_000 < 500 || *id >= 8_000).collect();
+        assert_eq!(ids(&mut map), expected);
+        assert!(map.insert(9_000, 9_000));
+        assert_eq!((map.len(), map.get(700), map.get(9_000)), (expected.len() + 1, None, Some(9_000)));
     }
 
     #[test]
