@@ -3,13 +3,15 @@
 //! Routing needs the kind (to count, to rank the copies of a multicast); everything else passes through
 //! unread, as the bytes that the peer sent: an error with its info map, annotations, a transaction's state.
 
+use std::sync::Arc;
+
 /// A delivery state: its kind, and its own encoding where it has fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
     pub kind: StateKind,
     /// The state as AMQP encodes it (a described list, descriptor included), where the kind alone doesn't say
-    /// everything. None: the kind without fields.
-    pub encoded: Option<Box<[u8]>>,
+    /// everything. None: the kind without fields. All deliveries that one disposition names share it.
+    pub encoded: Option<Arc<[u8]>>,
 }
 
 /// The delivery states of AMQP 1.0 (section 3.4), and all others (transactional) as one.
@@ -31,7 +33,29 @@ impl State {
     /// Modified with delivery-failed: what a sender hears when the receiver vanished with the delivery.
     pub fn delivery_failed() -> State {
         // 00 53 27 c0 02 01 41: described list, one field, true
-        State { kind: StateKind::Modified, encoded: Some(Box::new([0x00, 0x53, 0x27, 0xc0, 0x02, 0x01, 0x41])) }
+        State { kind: StateKind::Modified, encoded: Some(Arc::new([0x00, 0x53, 0x27, 0xc0, 0x02, 0x01, 0x41])) }
+    }
+
+    /// The kind without its fields: rejected without its error is still rejected.
+    pub fn without_fields(&self) -> State {
+        State { kind: self.kind, encoded: None }
+    }
+
+    /// Bytes of its encoding.
+    #[inline]
+    pub fn encoded_len(&self) -> usize {
+        self.encoded.as_ref().map_or(0, |encoded| encoded.len())
+    }
+
+    /// As equality, at once for two of the same disposition.
+    #[inline]
+    pub fn is_same(&self, other: &State) -> bool {
+        self.kind == other.kind
+            && match (&self.encoded, &other.encoded) {
+                (None, None) => true,
+                (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs) || ours == theirs,
+                _ => false,
+            }
     }
 
     /// Whether this is an outcome (it ends the delivery), not a state on the way.

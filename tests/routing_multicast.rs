@@ -7,12 +7,18 @@ use ringway::ids::{ConnectionId, LinkId, SessionNumber};
 use ringway::limits::{SESSION_INCOMING_BYTES, STREAM_BYTES_MIN};
 use ringway::link::{Direction, ReceiverSettleMode, SenderSettleMode};
 use ringway::outcome::{State, StateKind};
+use std::sync::Arc;
 use std::time::Duration;
 use support::*;
 
 fn group(consumers: usize, credit: u32) -> (Bench, ConnectionId, LinkId, Vec<LinkId>) {
+    group_of(100, consumers, credit)
+}
+
+/// As above, with a sender of this link capacity.
+fn group_of(capacity: u32, consumers: usize, credit: u32) -> (Bench, ConnectionId, LinkId, Vec<LinkId>) {
     let mut bench = Bench::default();
-    let connection = bench.connect(100);
+    let connection = bench.connect(capacity);
     let consumers = (0..consumers).map(|_| bench.consumer(connection, "multicast/m", credit)).collect();
     let sender = bench.sender(connection, "multicast/m");
     bench.take();
@@ -61,11 +67,48 @@ fn an_error_of_one_consumer_reaches_the_sender_whole() {
     let (mut bench, _, sender, _) = group(2, 10);
     bench.send(sender, 0, false, "m");
     bench.take();
-    let error = State { kind: StateKind::Rejected, encoded: Some(Box::new([9, 9])) };
+    let error = State { kind: StateKind::Rejected, encoded: Some(Arc::new([9, 9])) };
     bench.dispose(0, Some(error.clone()), true);
     bench.accept(1);
     bench.take();
     assert_eq!(bench.states, [(0, Some(error))]);
+}
+
+#[test]
+fn errors_are_kept_up_to_a_bound_and_then_their_kind() {
+    let (mut bench, connection, sender, consumers) = group_of(400, 2, 400);
+    for number in 0..300 {
+        bench.send(sender, number, false, "m");
+    }
+    bench.take();
+    let of = |bench: &Bench, link: LinkId| -> Vec<usize> {
+        (0..bench.sent.len()).filter(|at| bench.sent[*at].0 == link).collect()
+    };
+    let (first, second) = (of(&bench, consumers[0]), of(&bench, consumers[1]));
+    assert_eq!(first.len(), 300);
+    for (number, at) in first.into_iter().enumerate() {
+        let error = State { kind: StateKind::Rejected, encoded: Some(vec![number as u8; 4096].into()) };
+        bench.dispose(at, Some(error), true);
+    }
+    second.into_iter().for_each(|at| bench.accept(at));
+    bench.take();
+    assert_eq!(bench.states.len(), 300);
+    let mut whole = 0;
+    for (number, state) in std::mem::take(&mut bench.states) {
+        let State { kind, encoded } = state.unwrap();
+        assert_eq!(kind, StateKind::Rejected);
+        whole += usize::from(encoded.is_some_and(|bytes| bytes[..] == [number as u8; 4096]));
+    }
+    assert_eq!(whole, 256);
+    // What was told is room again.
+    bench.send(sender, 300, false, "m");
+    bench.take();
+    let error = State { kind: StateKind::Rejected, encoded: Some(vec![1; 4096].into()) };
+    bench.dispose(600, Some(error.clone()), true);
+    bench.accept(601);
+    bench.take();
+    assert_eq!(bench.states, [(300, Some(error))]);
+    bench.close_all(&[connection]);
 }
 
 #[test]

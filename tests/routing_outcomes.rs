@@ -6,6 +6,7 @@ mod support;
 use ringway::ids::{ConnectionId, LinkId};
 use ringway::link::{Direction, ReceiverSettleMode, SenderSettleMode};
 use ringway::outcome::{State, StateKind};
+use std::sync::Arc;
 use support::*;
 
 fn pair() -> (Bench, ConnectionId, LinkId, LinkId) {
@@ -31,8 +32,8 @@ fn a_message_passes_and_its_outcome_comes_back() {
 #[test]
 fn every_field_of_an_outcome_reaches_the_sender() {
     let (mut bench, _, sender, _) = pair();
-    let rejected = State { kind: StateKind::Rejected, encoded: Some(Box::new([1, 2, 3])) };
-    let modified = State { kind: StateKind::Modified, encoded: Some(Box::new([4, 5])) };
+    let rejected = State { kind: StateKind::Rejected, encoded: Some(Arc::new([1, 2, 3])) };
+    let modified = State { kind: StateKind::Modified, encoded: Some(Arc::new([4, 5])) };
     for (number, state) in [(0, rejected), (1, modified), (2, State::RELEASED)] {
         bench.send(sender, number, false, "x");
         bench.take();
@@ -49,10 +50,10 @@ fn states_on_the_way_pass_and_end_nothing() {
     let (mut bench, _, sender, _) = pair();
     bench.send(sender, 0, false, "x");
     bench.take();
-    let received = State { kind: StateKind::Received, encoded: Some(Box::new([7])) };
+    let received = State { kind: StateKind::Received, encoded: Some(Arc::new([7])) };
     bench.dispose(0, Some(received), false);
     assert_eq!(bench.take(), [Out::Told(0, Some(StateKind::Received), false)]);
-    let transactional = State { kind: StateKind::Other, encoded: Some(Box::new([8])) };
+    let transactional = State { kind: StateKind::Other, encoded: Some(Arc::new([8])) };
     bench.dispose(0, Some(transactional), false);
     assert_eq!(bench.take(), [Out::Told(0, Some(StateKind::Other), false)]);
     bench.accept(0);

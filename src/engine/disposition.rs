@@ -20,6 +20,10 @@ use crate::wire::state as wire_state;
 /// Ranges that are gathered before they are written.
 const RANGES_MAX: usize = 1024;
 
+/// Bytes of a state that is told whole however much output waits. Each range repeats it, so one frame from a peer could become as
+/// many of its size as it names deliveries.
+const BRIEF_BYTES_MAX: usize = 256;
+
 /// A disposition from the peer that is being walked.
 pub(super) struct Cursor {
     pub channel: u16,
@@ -43,9 +47,8 @@ impl Dispositions {
     #[inline]
     fn takes(&self, state: &Option<State>, settled: bool) -> bool {
         let same = || match (&self.state, state) {
-            // Without fields the kind is all; so it is as a rule.
-            (Some(State { kind, encoded: None }), Some(State { kind: other, encoded: None })) => kind == other,
-            (ours, other) => ours == other,
+            (Some(ours), Some(other)) => ours.is_same(other),
+            (ours, other) => ours.is_none() && other.is_none(),
         };
         self.ranges.is_empty() || (self.settled == settled && self.ranges.len() < RANGES_MAX && same())
     }
@@ -372,8 +375,10 @@ impl Engine {
             }
             gathered.join();
             let mut gathered = std::mem::take(gathered);
-            let state = gathered.state.as_ref().and_then(state_to_wire);
+            let whole = gathered.state.as_ref().and_then(state_to_wire);
+            let brief = gathered.state.as_ref().and_then(state_to_wire_in_brief);
             for &(first, last) in &gathered.ranges {
+                let state = if self.output.len() < OUTPUT_REST_BYTES { whole } else { brief };
                 let last = (last != first).then_some(last);
                 let settled = gathered.settled;
                 let disposition = wire::Disposition { role, first, last, settled, state, batchable: false };
@@ -476,10 +481,24 @@ pub(super) fn state_from_wire(raw: &[u8]) -> State {
 /// A state as it goes to the wire; None for one that can't be told without its fields.
 #[inline]
 fn state_to_wire(state: &State) -> Option<&[u8]> {
-    if let Some(encoded) = &state.encoded {
-        return Some(encoded);
+    match &state.encoded {
+        Some(encoded) => Some(encoded),
+        None => kind_to_wire(state.kind),
     }
-    match state.kind {
+}
+
+/// As above, for a peer that doesn't read its output: of a long one the kind alone.
+#[inline]
+fn state_to_wire_in_brief(state: &State) -> Option<&[u8]> {
+    match &state.encoded {
+        Some(encoded) if encoded.len() <= BRIEF_BYTES_MAX => Some(encoded),
+        _ => kind_to_wire(state.kind),
+    }
+}
+
+#[inline]
+fn kind_to_wire(kind: StateKind) -> Option<&'static [u8]> {
+    match kind {
         StateKind::Accepted => Some(&wire_state::ACCEPTED),
         StateKind::Released => Some(&wire_state::RELEASED),
         StateKind::Rejected => Some(&[0x00, 0x53, 0x25, 0x45]),

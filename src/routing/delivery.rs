@@ -20,6 +20,10 @@ pub type Slot = u32;
 
 pub const NONE: Slot = u32::MAX;
 
+/// Bytes of encodings that messages' outcomes keep, each as if it were nobody else's. Beyond, the kind alone is kept: rejected
+/// without its error is still rejected.
+pub const OUTCOME_BYTES_MAX: usize = 1024 * 1024;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Free,
@@ -222,6 +226,8 @@ pub struct Deliveries {
     records: Vec<Delivery>,
     /// Of messages: the highest outcome of their copies so far. As long as the last one that has any needs it.
     outcomes: Vec<Option<Box<State>>>,
+    /// Bytes of their encodings.
+    outcome_bytes: usize,
     /// Free records, linked through `by_sender.next`; `free_len` of them.
     free: Option<Slot>,
     live: u32,
@@ -263,14 +269,26 @@ impl Deliveries {
         if self.outcomes.len() <= index {
             self.outcomes.resize_with(index + 1, || None);
         }
-        match &mut self.outcomes[index] {
+        let kept = &mut self.outcomes[index];
+        self.outcome_bytes -= kept.as_ref().map_or(0, |kept| kept.encoded_len());
+        let fits = self.outcome_bytes + state.encoded_len() <= OUTCOME_BYTES_MAX;
+        let state = if fits { state } else { state.without_fields() };
+        self.outcome_bytes += state.encoded_len();
+        match kept {
             Some(kept) => **kept = state,
             empty => *empty = Some(Box::new(state)),
         }
     }
 
     pub fn take_outcome(&mut self, message: Slot) -> Option<State> {
-        self.outcomes.get_mut(message as usize)?.take().map(|state| *state)
+        let state = *self.outcomes.get_mut(message as usize)?.take()?;
+        self.outcome_bytes -= state.encoded_len();
+        Some(state)
+    }
+
+    /// Bytes that messages' outcomes keep, as they count.
+    pub fn outcome_bytes(&self) -> usize {
+        self.outcome_bytes
     }
 
     /// A fresh record, all fields empty.

@@ -49,6 +49,7 @@ impl Router {
     pub fn check_empty(&self) -> Result<(), String> {
         self.check_invariants()?;
         hold!(self.deliveries.len() == 0, "{} deliveries are left", self.deliveries.len());
+        hold!(self.deliveries.outcome_bytes() == 0, "outcomes are left");
         hold!(self.links.is_empty(), "{} links are left", self.links.len());
         hold!(self.addresses.is_empty(), "{} addresses are left", self.addresses.len());
         hold!(self.connections.len() == 0, "{} connections are left", self.connections.len());

@@ -25,7 +25,7 @@ pub fn rejected(condition: &str, description: &str) -> State {
     bytes.extend(condition.as_bytes());
     bytes.extend([0xa1, description.len() as u8]);
     bytes.extend(description.as_bytes());
-    State { kind: StateKind::Rejected, encoded: Some(bytes.into_boxed_slice()) }
+    State { kind: StateKind::Rejected, encoded: Some(bytes.into()) }
 }
 
 /// Whether a state ends a delivery by itself. What isn't known (transactional) ends when it is settled.
@@ -85,7 +85,7 @@ impl Router {
         } else if self.waits_for_settlement(slot) {
             self.tell_sender(slot, state, false);
         } else {
-            let kind = state.as_ref().map(|state| State { kind: state.kind, encoded: None });
+            let kind = state.as_ref().map(State::without_fields);
             self.tell_sender(slot, state, true);
             self.tell_consumer(slot, kind, true);
         }

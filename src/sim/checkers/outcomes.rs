@@ -65,7 +65,7 @@ impl Checker for Outcomes {
 }
 
 fn failed() -> Vec<u8> {
-    State::delivery_failed().encoded.map(Vec::from).unwrap_or_default()
+    State::delivery_failed().encoded.map(|encoded| encoded.to_vec()).unwrap_or_default()
 }
 
 /// Whether a receiver of the address is gone, with what was on its way to it.
