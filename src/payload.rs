@@ -9,7 +9,8 @@
 //! - A chunk stays on the thread that made it (`Rc` inside); counts are plain integers.
 //! - Bytes under a range never change. A chunk's filler (the kernel, a [`Packer`]) writes only behind the bytes
 //!   that ranges were made of.
-//! - Nothing is allocated while the pool has a free chunk.
+//! - Nothing is allocated while the pool has a free chunk, but for what is longer than one and copied.
+//! - Whatever size a chunk of a counted pool has, it counts in the account until its last reference goes.
 
 use crate::memory::Memory;
 use smallvec::SmallVec;
@@ -111,6 +112,13 @@ impl Pool {
             }
             None => Chunk(allocate(self.0.chunk_bytes, Some(self.0.clone()))),
         }
+    }
+
+    /// A chunk of another size, which goes back to the allocator.
+    fn take_odd(&self, capacity: usize) -> Chunk {
+        self.0.in_use.set(self.0.in_use.get() + 1);
+        self.0.memory.add(capacity);
+        Chunk(allocate(capacity, Some(self.0.clone())))
     }
 
     pub fn memory(&self) -> &Arc<Memory> {
@@ -221,10 +229,12 @@ fn release(mut header: NonNull<Header>) {
         unsafe { free(header) };
         return;
     };
+    // SAFETY: as above.
+    let capacity = unsafe { header.as_ref() }.capacity as usize;
     pool.in_use.set(pool.in_use.get() - 1);
-    pool.memory.remove(pool.chunk_bytes);
+    pool.memory.remove(capacity);
     let mut waiting = pool.free.borrow_mut();
-    if waiting.len() < pool.kept_max && !pool.memory.is_tight() {
+    if capacity == pool.chunk_bytes && waiting.len() < pool.kept_max && !pool.memory.is_tight() {
         waiting.push(header);
     } else {
         // SAFETY: as above.
@@ -401,6 +411,16 @@ impl From<Range> for Payload {
     }
 }
 
+/// Copies `bytes` into a chunk, from `at` on.
+///
+/// # Safety
+/// There is room for them, and no range lies on it.
+#[inline]
+unsafe fn fill(chunk: &Chunk, at: usize, bytes: &[u8]) -> Range {
+    std::ptr::copy_nonoverlapping(bytes.as_ptr(), chunk.data().add(at), bytes.len());
+    chunk.range(at, bytes.len())
+}
+
 /// Copies small payloads that have to wait into chunks of their own, one behind another, so that a hundred
 /// bytes don't keep a whole receive chunk alive.
 pub struct Packer {
@@ -413,10 +433,11 @@ impl Packer {
         Packer { pool, current: None }
     }
 
-    /// A range of the same bytes in a packed chunk.
+    /// A range of the same bytes in a packed chunk, or in one of its own where they are more than fit. Either is counted.
     pub fn pack(&mut self, bytes: &[u8]) -> Range {
         if bytes.len() > self.pool.chunk_bytes() {
-            return Range::copied(bytes);
+            // SAFETY: fresh memory of exactly that length.
+            return unsafe { fill(&self.pool.take_odd(bytes.len()), 0, bytes) };
         }
         let (chunk, used) = match self.current.take() {
             // Nobody holds a range any more: begin at its start again.
@@ -425,10 +446,7 @@ impl Packer {
             _ => (self.pool.take(), 0),
         };
         // SAFETY: the room behind `used` is inside the chunk and no range lies on it.
-        let range = unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), chunk.data().add(used), bytes.len());
-            chunk.range(used, bytes.len())
-        };
+        let range = unsafe { fill(&chunk, used, bytes) };
         self.current = Some((chunk, used + bytes.len()));
         range
     }
@@ -534,6 +552,17 @@ mod tests {
         drop(c);
         packer.idle();
         assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn what_is_longer_than_a_packed_chunk_is_counted_too() {
+        let memory = Arc::new(Memory::default());
+        let mut packer = Packer::new(Pool::counted(8, 4, memory.clone()));
+        let (short, long) = (packer.pack(b"abc"), packer.pack(b"longer than that"));
+        assert_eq!((short.as_slice(), long.as_slice()), (&b"abc"[..], &b"longer than that"[..]));
+        assert_eq!(memory.used(), 8 + 16);
+        drop(long);
+        assert_eq!((memory.used(), packer.pool.free()), (8, 0));
     }
 
     #[test]

@@ -99,6 +99,32 @@ fn case_33_continuation_frames_omit_repeat_or_contradict() {
 }
 
 #[test]
+fn payload_is_counted_however_its_frames_come() {
+    // A state as long as this isn't all in what is made contiguous of a frame that straddles reads.
+    let state = [&b"\x00\x53\x23\xd0\x00\x00\x02\x61\x00\x00\x00\x01\xb0\x00\x00\x02\x58"[..], &[7; 600]].concat();
+    let payload = bytes(15_000);
+    for first_read in [100, 700, 3_000] {
+        for read_bytes in [100, 1_500, 64 * 1024] {
+            let (mut pair, _) = Pair::with_sender(Settings::default(), 10);
+            let memory = pair.engine.settings().memory.clone();
+            let before = memory.used();
+            for number in 0..50 {
+                let transfer = if number == 0 { first(0, 0, b"tag") } else { Transfer::default() };
+                pair.client.transfer(0, Transfer { more: true, state: Some(&state), ..transfer }, &payload);
+                let frame = pair.client.take_output();
+                let (head, rest) = frame.split_at(first_read);
+                pair.read(head);
+                rest.chunks(read_bytes).for_each(|read| pair.read(read));
+            }
+            assert_eq!(pair.received_payload(), payload.repeat(50));
+            let counted = memory.used() - before;
+            assert!(counted >= 50 * payload.len(), "{counted} bytes in reads of {first_read} and {read_bytes}");
+            pair.events.clear();
+        }
+    }
+}
+
+#[test]
 fn deliveries_of_two_links_interleave() {
     let (mut pair, _) = Pair::with_sender(Settings::default(), 10);
     pair.add_sender(1, "second", 10);

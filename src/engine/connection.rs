@@ -608,14 +608,13 @@ impl Engine {
         Ok(None)
     }
 
-    fn on_frame(&mut self, mut frame: Frame) -> Result<Option<Event>, Violation> {
+    fn on_frame(&mut self, frame: Frame) -> Result<Option<Event>, Violation> {
         if self.trace.is_some() {
             let rest = frame.rest.len();
             super::trace::input(&mut self.trace, frame.header.channel, frame.body.as_slice(), rest);
         }
         if self.phase.is_sasl() {
-            frame.join();
-            return self.on_sasl_frame(&frame.header, frame.body.as_slice());
+            return self.on_sasl_frame(&frame.header, &frame.joined());
         }
         if frame.header.frame_type != frame::TYPE_AMQP {
             return Err(Violation::connection(fault::FRAMING_ERROR, "not an AMQP frame"));
@@ -623,19 +622,17 @@ impl Engine {
         if frame.body.is_empty() && frame.rest.is_empty() {
             return Ok(None);
         }
-        if Performative::decode(frame.body.as_slice()).is_err() && !frame.rest.is_empty() {
-            // The performative itself may be longer than what is contiguous.
-            frame.join();
-        }
+        // The performative itself may be longer than what is contiguous.
+        let is_short = !frame.rest.is_empty() && Performative::decode(frame.body.as_slice()).is_err();
+        let joined = is_short.then(|| frame.joined());
         let channel = frame.header.channel;
-        let (performative, length) = Performative::decode(frame.body.as_slice())?;
+        let (performative, length) = Performative::decode(joined.as_deref().unwrap_or(frame.body.as_slice()))?;
         if let (Performative::Transfer(transfer), Phase::Open) = (&performative, self.phase) {
-            let mut payload = Payload::from(frame.body.slice(length, frame.body.len()));
-            payload.append(std::mem::take(&mut frame.rest));
+            let payload = Frame::payload(&frame.body, frame.rest, length);
             return self.on_transfer(channel, transfer, payload);
         }
         let transfer = matches!(performative, Performative::Transfer(_));
-        if !transfer && (length != frame.body.len() || !frame.rest.is_empty()) {
+        if !transfer && length != frame.body.len() + frame.rest.len() {
             return Err(bytes_follow());
         }
         match (self.phase, performative) {
@@ -644,7 +641,7 @@ impl Engine {
             }
             (Phase::Open, Performative::Flow(flow)) => self.on_flow(channel, &flow),
             (Phase::Open, _) => {
-                self.deferred = Some((channel, frame.body));
+                self.deferred = Some((channel, joined.map_or(frame.body, |whole| Range::copied(&whole))));
                 Ok(None)
             }
             (_, performative) => self.on_performative_unopened(&performative),

@@ -56,14 +56,21 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Makes the whole body contiguous.
-    pub(super) fn join(&mut self) {
+    /// The whole body, contiguous. No account knows of the copy: it is for a look, and what is kept stays where it came.
+    pub(super) fn joined(&self) -> Vec<u8> {
         let mut whole = self.body.as_slice().to_vec();
         for range in self.rest.ranges() {
             whole.extend_from_slice(range.as_slice());
         }
-        self.body = Range::copied(&whole);
-        self.rest = Payload::new();
+        whole
+    }
+
+    /// What follows a performative of that many bytes, in the chunks that brought it.
+    pub(super) fn payload(body: &Range, rest: Payload, length: usize) -> Payload {
+        let mut payload = Payload::from(body.slice(length.min(body.len()), body.len()));
+        payload.append(rest);
+        payload.split_to(length.saturating_sub(body.len()));
+        payload
     }
 }
 
@@ -124,6 +131,12 @@ impl Input {
         let memory = &self.memory;
         let pool = || Packer::new(Pool::counted(GATHER_CHUNK_BYTES, GATHER_CHUNKS_KEPT, memory.clone()));
         self.packer.get_or_insert_with(pool).pack(bytes)
+    }
+
+    /// As [`Self::push`], of bytes that are in no chunk.
+    pub(super) fn push_copied(&mut self, bytes: &[u8]) {
+        let packed = self.pack(bytes);
+        self.push(packed);
     }
 
     #[inline]

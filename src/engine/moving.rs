@@ -16,7 +16,6 @@ use crate::arena::Arena;
 use crate::ids::{LinkHandle, LinkId};
 use crate::limits::OUTPUT_MARK_BYTES;
 use crate::outcome::Fault;
-use crate::payload::Range;
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -157,7 +156,7 @@ impl Engine {
     pub fn resume(suspended: Suspended) -> Engine {
         let mut input = Input::new(suspended.settings.memory.clone());
         if !suspended.input.is_empty() {
-            input.push(Range::copied(&suspended.input));
+            input.push_copied(&suspended.input);
         }
         let mut output = Transmit::default();
         output.bytes = suspended.output;

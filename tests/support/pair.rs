@@ -33,6 +33,7 @@ impl Pair {
     }
 
     pub fn with(settings: Settings) -> Pair {
+        let pool = Pool::counted(64 * 1024, 4, settings.memory.clone());
         Pair {
             client: Client::default(),
             engine: Engine::new(Arc::new(settings), Time::ZERO),
@@ -41,7 +42,7 @@ impl Pair {
             accepts: true,
             keeps: true,
             read_bytes: 64 * 1024,
-            pool: Pool::new(64 * 1024, 4),
+            pool,
             next_token: 0,
             next_delivery: 0,
         }
@@ -106,9 +107,7 @@ impl Pair {
         loop {
             let bytes = self.client.take_output();
             for read in bytes.chunks(self.read_bytes) {
-                let range = self.received(read);
-                self.engine.handle_input(range, self.now);
-                self.drain_events();
+                self.read(read);
             }
             self.drain_events();
             let sent = self.transmit();
@@ -116,6 +115,13 @@ impl Pair {
                 return;
             }
         }
+    }
+
+    /// One read brings these bytes.
+    pub fn read(&mut self, bytes: &[u8]) {
+        let range = self.received(bytes);
+        self.engine.handle_input(range, self.now);
+        self.drain_events();
     }
 
     /// What a read would bring: a range of a pooled chunk.
