@@ -20,6 +20,13 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Ranges of fewer bytes become one where many lie side by side: each costs as much again as a few bytes do.
+const SHORT_BYTES: usize = 64;
+/// So many short ones lie side by side at a payload's end at most.
+const SHORT_RANGES_MAX: usize = 32;
+/// What becomes one range at a time is shorter than this.
+pub const JOINED_BYTES_MAX: usize = SHORT_RANGES_MAX * SHORT_BYTES;
+
 /// Data begins here, behind the header; a cache line.
 const DATA_OFFSET: usize = 64;
 
@@ -469,6 +476,50 @@ impl Packer {
         }
     }
 
+    /// As [`Payload::append`], of what comes in pieces: short ones that don't lie side by side, as those of streams that are packed
+    /// by turns, are joined. Of two neighbours one has `SHORT_BYTES` or more, but for the last `SHORT_RANGES_MAX` ranges; a byte
+    /// is copied a few times at most.
+    pub fn append(&mut self, payload: &mut Payload, more: Payload) {
+        if payload.ranges.is_empty() {
+            *payload = more;
+            return;
+        }
+        for range in more.ranges {
+            if range.len() >= SHORT_BYTES {
+                // Nothing will be joined with the short ones in front of it any more.
+                self.join_short(payload, 2);
+                payload.push(range);
+            } else {
+                payload.push(range);
+                self.join_short(payload, SHORT_RANGES_MAX);
+            }
+        }
+    }
+
+    /// Makes one range of the short ones at a payload's end, where they are so many.
+    #[inline]
+    fn join_short(&mut self, payload: &mut Payload, least: usize) {
+        if payload.ranges.len() < least {
+            return;
+        }
+        let last = payload.ranges.iter().rev().take(SHORT_RANGES_MAX);
+        let count = last.take_while(|range| range.len() < SHORT_BYTES).count();
+        if count >= least {
+            self.join_last(payload, count);
+        }
+    }
+
+    #[cold]
+    fn join_last(&mut self, payload: &mut Payload, count: usize) {
+        let first = payload.ranges.len() - count;
+        let (mut joined, mut len) = ([0; JOINED_BYTES_MAX], 0);
+        for range in payload.ranges.drain(first..) {
+            joined[len..len + range.len()].copy_from_slice(range.as_slice());
+            len += range.len();
+        }
+        payload.push(self.pack(&joined[..len]));
+    }
+
     /// Lets go of a chunk that is not full, where nothing waits in it.
     pub fn idle(&mut self) {
         if self.current.as_ref().is_some_and(|(chunk, _)| chunk.is_unique()) {
@@ -523,6 +574,46 @@ mod tests {
         payload.append(packer.pack(&[7]).into());
         assert_eq!(payload.ranges().len(), 2);
         assert_eq!(payload.to_vec(), (0..=255).chain([7]).collect::<Vec<u8>>());
+    }
+
+    /// Payloads to which pieces of these sizes come by turns, through one packer; with what each is.
+    fn by_turns(packer: &mut Packer, sizes: &[usize]) -> [(Payload, Vec<u8>); 2] {
+        let mut payloads = [(Payload::new(), Vec::new()), (Payload::new(), Vec::new())];
+        for (number, size) in sizes.iter().enumerate() {
+            for (turn, (payload, bytes)) in payloads.iter_mut().enumerate() {
+                let piece = vec![(number + turn) as u8; *size];
+                let packed = packer.pack(&piece);
+                packer.append(payload, packed.into());
+                bytes.extend(piece);
+            }
+        }
+        payloads
+    }
+
+    #[test]
+    fn a_payload_in_tiny_pieces_stays_few_ranges() {
+        let pool = Pool::new(64 * 1024, 4);
+        let long_tails: Vec<usize> = (0..20_000).map(|number| if number % 31 == 0 { 64 } else { 1 }).collect();
+        let mixed: Vec<usize> = (0..20_000).map(|number| number * 7 % 100).collect();
+        for sizes in [vec![1; 20_000], vec![3; 20_000], vec![63; 20_000], vec![64; 20_000], long_tails, mixed] {
+            let mut packer = Packer::new(pool.clone());
+            let payloads = by_turns(&mut packer, &sizes);
+            let bytes = payloads[0].1.len();
+            for (payload, expected) in &payloads {
+                assert_eq!(&payload.to_vec(), expected);
+                let ranges = payload.ranges().len();
+                assert!(ranges <= 2 * bytes / SHORT_BYTES + SHORT_RANGES_MAX, "{ranges} ranges, {bytes} bytes");
+            }
+            let held = pool.in_use() * pool.chunk_bytes();
+            assert!(held <= 8 * bytes + 2 * pool.chunk_bytes(), "{held} are held for {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn few_short_ranges_stay_as_they_are() {
+        let mut packer = Packer::new(Pool::new(1024, 4));
+        let [(payload, _), _] = by_turns(&mut packer, &[5; SHORT_RANGES_MAX - 1]);
+        assert_eq!(payload.ranges().len(), SHORT_RANGES_MAX - 1);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use ringway::routing::RouterSettings;
 use ringway::time::Time;
 use ringway::wire::performative::{Attach, Disposition, Flow, Performative, Role, Transfer};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::client::{first, source, target, Client};
 
 struct World {
@@ -255,4 +255,56 @@ fn messages_without_an_address_yet_are_held_up_to_a_bound() {
     world.client(sender).attach_receiver(0, 300, "alive", "q");
     world.pump();
     assert!(world.client(sender).briefs().iter().any(|brief| brief == "attach"));
+}
+
+/// A world in which a sender has begun a message on two anonymous links, with annotations that are not all there yet.
+fn begun() -> (World, usize) {
+    let mut world = World::new();
+    let sender = world.connect();
+    for link in 0..2 {
+        world.client(sender).raw(&anonymous(link, &format!("a{link}")));
+    }
+    world.pump();
+    for link in 0..2 {
+        let begin = b"\x00\x53\x72\xd1\x00\x00\xff\xf0\x00\x00\x00\x02";
+        world.client(sender).transfer(0, Transfer { more: true, ..first(link, link, b"t") }, begin);
+    }
+    world.pump();
+    (world, sender)
+}
+
+/// Brings so many later frames of these messages, by turns; gives how long that took.
+fn go_on(world: &mut World, sender: usize, frames: u32, payload: &[u8]) -> Duration {
+    let mut took = Duration::ZERO;
+    for round in 0..frames / 100 {
+        for frame in 0..100 {
+            let transfer = Transfer { handle: frame % 2, more: true, ..Transfer::default() };
+            world.client(sender).transfer(0, transfer, payload);
+        }
+        let start = Instant::now();
+        world.turn();
+        took += start.elapsed();
+        let ended = world.client(sender).briefs().iter().any(|brief| brief.starts_with("end"));
+        assert!(!ended, "round {round}");
+    }
+    took
+}
+
+/// What a frame costs doesn't grow with what is held already.
+#[test]
+fn a_held_message_in_tiny_pieces_costs_what_comes() {
+    let measured = |pieces| {
+        let (mut world, sender) = begun();
+        go_on(&mut world, sender, pieces, b"x");
+        let tiny = go_on(&mut world, sender, 2_000, b"x");
+        let empty = go_on(&mut world, sender, 2_000, b"");
+        (tiny, empty)
+    };
+    let least = |pieces| {
+        let runs: Vec<_> = (0..3).map(|_| measured(pieces)).collect();
+        (runs.iter().map(|run| run.0).min().unwrap(), runs.iter().map(|run| run.1).min().unwrap())
+    };
+    let (short, long) = (least(500), least(16_000));
+    assert!(long.0 < 8 * short.0, "a tiny frame: {short:?}, {long:?}");
+    assert!(long.1 < 8 * short.1, "an empty frame: {short:?}, {long:?}");
 }

@@ -20,6 +20,11 @@ pub const HELD_BYTES_MAX: usize = limits::SESSION_INCOMING_BYTES;
 /// And how many of them.
 const HELD_MESSAGES_MAX: usize = 1024;
 
+/// All looks into a held message together cost no more than so many times its bytes, and these: for one that has to be looked
+/// into again and again, more has to come.
+const LOOKED_TIMES_MAX: usize = 4;
+const LOOKED_BYTES_FREE: usize = 64 * 1024;
+
 /// The begin of a message: one that has just come, or whose annotations or properties have not arrived yet.
 pub struct Held {
     pub wire: WireDelivery,
@@ -28,6 +33,28 @@ pub struct Held {
     pub payload: Payload,
     /// Bytes of it that don't count in its session's window for now.
     pub lent: usize,
+    pub looks: Looks,
+}
+
+/// What a held message was looked into for nothing.
+#[derive(Default)]
+pub struct Looks {
+    /// Bytes of the message, while it is held.
+    held: usize,
+    /// It isn't looked into before it has so many.
+    due: usize,
+    /// Bytes that all looks had before them.
+    spent: usize,
+}
+
+impl Looks {
+    /// One more. The next is due when it can find more than this one did, and what all of them cost is paid for.
+    fn in_vain(&mut self, payload: &Payload) {
+        self.held = payload.len();
+        self.spent += self.held;
+        let paid = self.spent.saturating_sub(LOOKED_BYTES_FREE) / LOOKED_TIMES_MAX;
+        self.due = message::needed(payload).max(paid).min(PROPERTIES_BYTES_MAX);
+    }
 }
 
 /// Where a message goes.
@@ -67,7 +94,7 @@ fn ends_before_properties(payload: &Payload) -> bool {
 /// Takes a held message out.
 pub(super) fn take_held(peer: &mut Peer, link: LinkHandle) -> Option<Held> {
     let mut held = peer.held.remove(&link)?;
-    peer.held_bytes -= held.payload.len();
+    peer.held_bytes -= held.looks.held;
     peer.engine.payload_returned(held.wire.session, std::mem::take(&mut held.lent));
     Some(held)
 }
@@ -76,7 +103,7 @@ pub(super) fn take_held(peer: &mut Peer, link: LinkHandle) -> Option<Held> {
 pub(super) fn lend_held(peer: &mut Peer, session: SessionNumber) {
     let mut bytes = 0;
     for held in peer.held.values_mut().filter(|held| held.wire.session == session) {
-        bytes += held.payload.len() - std::mem::replace(&mut held.lent, held.payload.len());
+        bytes += held.looks.held - std::mem::replace(&mut held.lent, held.looks.held);
     }
     peer.engine.payload_released(session, bytes);
 }
@@ -141,9 +168,12 @@ impl Dispatch {
 
     /// Keeps the begin of a message until more of it is here.
     pub(super) fn hold(&mut self, id: ConnectionId, link: LinkHandle, mut held: Held) {
-        self.packer.pack_payload(&mut held.payload, limits::COPY_BYTES_MAX);
+        if held.looks.spent == 0 {
+            self.packer.pack_payload(&mut held.payload, limits::COPY_BYTES_MAX);
+        }
+        held.looks.in_vain(&held.payload);
         if let Some(peer) = find(&mut self.peers, id) {
-            peer.held_bytes += held.payload.len();
+            peer.held_bytes += held.looks.held;
             peer.held.insert(link, held);
         }
     }
@@ -153,7 +183,7 @@ impl Dispatch {
             .is_some_and(|peer| peer.held_bytes + bytes <= HELD_BYTES_MAX && peer.held.len() < HELD_MESSAGES_MAX)
     }
 
-    /// A later frame of a message that the router doesn't have: held, or done with.
+    /// A later frame of a message that the router doesn't have: held, or done with. Costs what came, until it is looked into.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn held_more(
         &mut self,
@@ -166,18 +196,25 @@ impl Dispatch {
         now: Time,
     ) {
         let Some(peer) = find(&mut self.peers, id) else { return };
-        let held = take_held(peer, link).filter(|held| held.wire == wire);
-        let Some(mut held) = held else {
-            let bytes = payload.len();
+        let bytes = payload.len();
+        let Some(held) = peer.held.get_mut(&link).filter(|held| held.wire == wire) else {
+            take_held(peer, link);
             if let Some(engine) = self.engine(id) {
                 engine.payload_released(wire.session, bytes);
             }
             return;
         };
         self.packer.pack_payload(&mut payload, limits::COPY_BYTES_MAX);
-        held.payload.append(payload);
+        self.packer.append(&mut held.payload, payload);
         held.settled |= settled;
-        if let Some(token) = peer.engine.link_token(link) {
+        held.looks.held += bytes;
+        peer.held_bytes += bytes;
+        peer.engine.payload_returned(wire.session, std::mem::take(&mut held.lent));
+        if more && held.looks.held < held.looks.due && peer.held_bytes <= HELD_BYTES_MAX {
+            return;
+        }
+        let token = peer.engine.link_token(link);
+        if let (Some(held), Some(token)) = (take_held(peer, link), token) {
             self.look_into(id, (link, token), held, more, now);
         }
     }
@@ -223,6 +260,42 @@ mod tests {
             let found = destination(&payload, false, &mut scratch);
             assert_eq!(found == Destination::Address("q"), cut >= 18, "{cut}");
             assert_eq!(found == Destination::Later, cut < 18, "{cut}");
+        }
+    }
+
+    /// The looks at a message that comes byte by byte: after how many bytes.
+    fn looks(message: impl IntoIterator<Item = u8>) -> Vec<usize> {
+        let (mut payload, mut looks, mut at) = (Payload::new(), Looks::default(), Vec::new());
+        for (here, byte) in message.into_iter().enumerate() {
+            if here >= looks.due {
+                at.push(here);
+                if destination(&payload, false, &mut { SCRATCH }) != Destination::Later {
+                    break;
+                }
+                looks.in_vain(&payload);
+            }
+            payload.append(Payload::copied(&[byte]));
+        }
+        at
+    }
+
+    #[test]
+    fn an_address_is_found_when_it_is_there_and_not_looked_for_where_it_can_t_be() {
+        let mut message = b"\x00\x53\x72\xd1\x00\x00\x0f\xff\x00\x00\x00\x02".to_vec();
+        message.resize(8 + 0xfff, 0);
+        message.extend_from_slice(&MESSAGE[7..]);
+        let at = looks(message.iter().copied());
+        assert_eq!(at.last(), Some(&(8 + 0xfff + 11)));
+        assert!(at.len() < 25 && !at.iter().any(|here| (9..8 + 0xfff).contains(here)), "{at:?}");
+    }
+
+    #[test]
+    fn a_message_that_asks_for_a_look_at_each_byte_gets_few() {
+        let sections = || b"\x00\x53\x70\x45".iter().copied().cycle().take(PROPERTIES_BYTES_MAX - 1);
+        let nested = || std::iter::repeat_n(0, PROPERTIES_BYTES_MAX - 1);
+        for at in [looks(sections()), looks(b"\x00\x53\x70".iter().copied().chain(nested()))] {
+            let spent = at.iter().sum::<usize>();
+            assert!(spent < (LOOKED_TIMES_MAX + 2) * PROPERTIES_BYTES_MAX + LOOKED_BYTES_FREE, "{spent}");
         }
     }
 

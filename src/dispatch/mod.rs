@@ -52,7 +52,7 @@ use crate::security::Exchange;
 use crate::time::Time;
 use crate::wire;
 use annotations::Annotations;
-use anonymous::{take_held, Held};
+use anonymous::{take_held, Held, Looks};
 use away::Away;
 use direct::Runs;
 use events::Publisher;
@@ -526,7 +526,7 @@ impl Dispatch {
         let Some(link) = transfer.token else { return 1 };
         let Transfer { link: handle, wire, message_format, settled, more, payload, .. } = transfer;
         let is_plain = wire::annotations::are_absent(&payload);
-        let transfer = Held { wire, message_format, settled, payload, lent: 0 };
+        let transfer = Held { wire, message_format, settled, payload, lent: 0, looks: Looks::default() };
         match (is_plain, tried) {
             (false, _) => self.look_into(id, (handle, link), transfer, more, now),
             (true, false) => self.route(id, (handle, link), transfer, more, now),

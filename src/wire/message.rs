@@ -170,12 +170,20 @@ impl<'a> Properties<'a> {
 
     /// The first `count` fields.
     fn find_up_to(message: Bytes<'a>, count: usize) -> Result<Option<Properties<'a>>, WireError> {
-        let mut cursor = Cursor::new(message);
+        Self::find_from(&mut Cursor::new(message), message, count)
+    }
+
+    /// `cursor`: at the message's begin. After an error it is where that was, or where bytes that are not there would end.
+    fn find_from(
+        cursor: &mut Cursor<'a>,
+        message: Bytes<'a>,
+        count: usize,
+    ) -> Result<Option<Properties<'a>>, WireError> {
         while !cursor.at_end() {
             match cursor.descriptor()? {
                 descriptor::PROPERTIES => {
                     let mut properties = Properties { message, fields: [Span::default(); PROPERTIES] };
-                    properties.read(&mut cursor, count)?;
+                    properties.read(cursor, count)?;
                     return Ok(Some(properties));
                 }
                 descriptor::HEADER..=descriptor::MESSAGE_ANNOTATIONS => cursor.skip_value()?,
@@ -231,6 +239,14 @@ pub fn to<'s>(message: impl Into<Bytes<'s>>, scratch: &'s mut [u8]) -> Result<Op
         Some(to) => to.text(scratch),
         None => Ok(None),
     }
+}
+
+/// How long a message is at least when more can be told of its annotations and its `to` than now, where that is too little:
+/// [`WireError::Truncated`].
+pub fn needed(message: &Payload) -> usize {
+    let mut cursor = Cursor::new(message.into());
+    let _ = Properties::find_from(&mut cursor, message.into(), Property::To as usize + 1);
+    cursor.position.max(message.len() + 1)
 }
 
 /// The usual case: sections and properties up to `to` in one piece and in their usual encodings. None for any other, and
