@@ -152,6 +152,21 @@ fn a_large_file_comes_whole_and_costs_no_memory() {
     assert!(peak < before + 8 * 1024, "{before} KiB before, {peak} KiB at the peak");
 }
 
+#[test]
+fn a_file_that_never_opens_does_not_keep_the_router_from_its_end() {
+    let directory = Directory::new("pipe");
+    let pipe = std::ffi::CString::new(format!("{}/pipe", directory.root())).unwrap();
+    // SAFETY: a path that ends with its zero byte.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+    let (mut router, port) = start(&format!("httpRootDir: {}", directory.root()), "");
+    let mut stream = connect(port);
+    stream.write_all(b"GET /pipe HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    // Opening a pipe waits for its writer, in a thread of control's runtime.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(get(port, "/healthz").status, 200);
+    router.stop();
+}
+
 /// Sends messages of which the consumer accepts some, rejects some and releases some; some settled.
 fn traffic(router: &Router) -> (Raw, Raw) {
     let mut consumer = Raw::session(router, "consumer");

@@ -7,7 +7,8 @@
 //!
 //! Invariants:
 //! - a read on tokio-uring is awaited to its end in a task of its own, never raced and dropped: the buffer is the
-//!   kernel's until then, and the runtime waits at its end for every operation in flight;
+//!   kernel's until then;
+//! - nothing keeps a router that has stopped from its end: the runtime goes with the process, whatever its threads still wait for;
 //! - the router listens before it says so, and says what was wrong before it ends with an error;
 //! - an output of the log is waited for when the router starts and when it ends, a second at most, and never between.
 //!
@@ -43,6 +44,7 @@ use crate::shard::{self, Mailbox, Order, Report, Reports, ShardError, ShardHandl
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -131,7 +133,8 @@ pub fn run(config: &Config, options: Options, listening: impl FnOnce(&[SocketAdd
     let shards = shard::spawn(settings, listeners).map_err(ControlError::Shard)?;
     // Behind the shards: where io_uring is missing, their error says what to do.
     let runtime = match tokio_uring::Runtime::new(&tokio_uring::builder()) {
-        Ok(runtime) => runtime,
+        // Never dropped: that would wait for its threads, and looking up a name or opening a file may take for ever.
+        Ok(runtime) => ManuallyDrop::new(runtime),
         Err(error) => {
             for shard in shards {
                 let _ = shard.mailbox.order(Order::Stop);
