@@ -3,6 +3,7 @@
 
 mod support;
 
+use ringway::dispatch::{Rows, Table};
 use ringway::wire::performative::{Attach, Flow, Performative, Role, Transfer};
 use ringway::wire::terminus::Source;
 use std::time::Duration;
@@ -439,6 +440,35 @@ fn what_is_on_its_way_to_a_link_that_ended_waits_no_longer() {
         mesh.client(consumer).accept(0, got, Some(got + 9));
         mesh.pump();
         assert_eq!(accepted(mesh.client(producer)), 10);
+    }
+    mesh.end();
+}
+
+/// An operator sees a link where its address is, and detaches it there, wherever its connection lives.
+#[test]
+fn a_link_elsewhere_is_detached_by_its_owner() {
+    let mut mesh = Mesh::new(2).stay();
+    let address = owned_by(0, 2, "queue");
+    let (producer, consumer) = (mesh.connect(0), mesh.connect(1));
+    mesh.client(producer).attach_sender(0, 0, "s", &address);
+    mesh.client(consumer).attach_receiver(0, 0, "r", &address);
+    mesh.pump();
+    let now = mesh.now;
+    let Rows::Links(rows) = mesh.shards[0].page(Table::Links, 0, now).rows else { panic!("rows of links") };
+    for (index, name) in [(producer, "s"), (consumer, "r")] {
+        let link = rows.iter().find(|row| row.name == name).expect("its row").routing.id;
+        mesh.client(index).frames();
+        assert!(mesh.shards[0].detach_link(link), "{name}");
+        mesh.pump();
+        let frames = mesh.client(index).frames();
+        let is_forced = frames.iter().any(|frame| match frame.performative() {
+            Performative::Detach(detach) => detach.error.is_some_and(|error| error.condition == "amqp:detach-forced"),
+            _ => false,
+        });
+        assert!(is_forced, "{name}");
+        mesh.client(index).detach(0, 0, true);
+        mesh.pump();
+        assert!(!mesh.shards[0].detach_link(link), "{name} is gone");
     }
     mesh.end();
 }

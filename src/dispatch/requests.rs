@@ -1,11 +1,12 @@
 //! Requests to the router itself, between the router's links and [`super::service`]; rows and changes for control.
 
+use super::proxies::Proxy;
 use super::service::{self, Answer, Request, Verdict};
 use super::{find, Dispatch, Peer};
 use crate::ids::{ConnectionId, DeliveryId, LinkId, Port};
 use crate::outcome::{Fault, State};
 use crate::payload::Payload;
-use crate::routing::{rejected, AddressMatch, AddressRule, Arrival, Marks};
+use crate::routing::{rejected, AddressMatch, AddressRule, Arrival, Marks, Output};
 use crate::time::Time;
 
 impl Dispatch {
@@ -148,7 +149,13 @@ impl Dispatch {
     /// Detaches a peer's link, as an operator wants it; whether it is here.
     pub fn detach_link(&mut self, link: LinkId) -> bool {
         let Some(port) = self.router.port(link) else { return false };
-        let fault = Fault::link("amqp:detach-forced", "detached by management");
-        self.engine(port.connection).map(|engine| engine.detach(port.link, &fault)).is_some()
+        let is_elsewhere = |proxy: &Proxy| proxy.link_name(port.link).is_some();
+        let is_peers =
+            self.engine(port.connection).is_some() || self.proxies.get(port.connection).is_some_and(is_elsewhere);
+        if is_peers {
+            let fault = Fault::link("amqp:detach-forced", "detached by management");
+            self.apply(Output::Detach { port, fault });
+        }
+        is_peers
     }
 }
