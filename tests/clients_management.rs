@@ -39,6 +39,11 @@ fn an_operator_closes_traces_detaches_and_sets_marks() {
 }
 
 #[test]
+fn addresses_that_are_there_get_the_marks_of_their_own_rule() {
+    run("marks");
+}
+
+#[test]
 fn who_doesn_t_take_answers_gets_no_more() {
     run("slow");
 }

@@ -7,7 +7,7 @@ use crate::config::{AddressConfig, AddressMatch, Config, ListenerConfig, LogConf
 use crate::dispatch::Table;
 use crate::management::{Change, Deleted, Made, Response, RowChange, RowUpdate, Snapshot, Status};
 use crate::memory::Memory;
-use crate::routing::{self, AddressRules};
+use crate::routing::{AddressAttributes, AddressRule};
 use crate::shard::{self, Order};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -52,6 +52,11 @@ type Failure = Response;
 
 fn failure(status: Status, text: impl std::fmt::Display) -> Failure {
     Response::error(status, text.to_string())
+}
+
+/// Whether it gives addresses marks.
+pub fn has_marks(rule: &AddressRule) -> bool {
+    rule.attributes.alert_count.is_some() || rule.attributes.alert_size.is_some()
 }
 
 impl Management {
@@ -127,20 +132,27 @@ impl Management {
         let rule = settings::rule(address);
         self.rules.borrow_mut().insert(rule.clone()).map_err(|text| failure(Status::BadRequest, text))?;
         self.shards.change_all(|| shard::Change::AddRule(Box::new(rule.clone()))).await;
-        if rule.attributes.alert_count.is_some() || rule.attributes.alert_size.is_some() {
+        if has_marks(&rule) {
+            self.uses_marks.set(true);
+        }
+        if self.uses_marks.get() {
             self.alert_addresses(&rule).await;
         }
         Ok(())
     }
 
-    /// Addresses that are there already keep what they had but for marks: those hold at once.
-    async fn alert_addresses(&self, rule: &routing::AddressRule) {
-        let Ok(rules) = AddressRules::new(vec![rule.clone()]) else { return };
+    /// Addresses that are there already keep what they had but for marks: those that this rule is for now have at once what
+    /// new ones would.
+    async fn alert_addresses(&self, rule: &AddressRule) {
         let snapshot = self.snapshot(&[Table::Addresses]).await;
-        let names = snapshot.addresses.iter().filter(|row| !row.is_local && row.in_process == 0).map(|row| row.name());
-        for name in names.filter(|name| rules.find(name).is_some()) {
-            let (count, size) = (rule.attributes.alert_count, rule.attributes.alert_size);
-            self.shards.change_all(|| shard::Change::SetAlerts { address: name.into(), count, size }).await;
+        let marks = |attributes: &AddressAttributes| (attributes.alert_count, attributes.alert_size);
+        let (count, size) = marks(&rule.attributes);
+        let is_for =
+            |name: &str| self.rules.borrow().find_rule(name).is_some_and(|found| found.matches == rule.matches);
+        for row in snapshot.addresses.iter().filter(|row| !row.is_local && row.in_process == 0) {
+            if marks(&row.attributes) != (count, size) && is_for(row.name()) {
+                self.shards.change_all(|| shard::Change::SetAlerts { address: row.name().into(), count, size }).await;
+            }
         }
     }
 
@@ -188,6 +200,7 @@ impl Management {
                             "the lower mark isn't below the upper one, or no marks here",
                         );
                     }
+                    self.uses_marks.set(true);
                     snapshot = self.snapshot(read.table.as_slice()).await;
                     read.narrow(&mut snapshot)
                 }

@@ -1,7 +1,7 @@
 //! Requests of management, from a shard's mailbox to its answer: each in a task of its own, so that none waits for another's
 //! rows.
 
-use super::change::Listeners;
+use super::change::{self, Listeners};
 use super::http::Http;
 use super::report::Reporter;
 use super::shards::{Collected, Shards};
@@ -15,7 +15,7 @@ use crate::management::{
 };
 use crate::routing::AddressRules;
 use crate::shard::Order;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -35,6 +35,8 @@ pub struct Management {
     pub(super) listeners: RefCell<Listeners>,
     /// The rules that every shard has.
     pub(super) rules: RefCell<AddressRules>,
+    /// Some rule, or some request, has given addresses marks.
+    pub(super) uses_marks: Cell<bool>,
     figures: Figures,
     started: Instant,
     /// What requesters that read in parts were shown first.
@@ -66,6 +68,7 @@ impl Known {
 impl Management {
     pub fn new(known: Known, shards: Rc<Shards>, reporter: Rc<RefCell<Reporter>>, http: Rc<Http>) -> Rc<Management> {
         let Known { agent, figures, listeners, rules } = known;
+        let uses_marks = rules.rules().any(change::has_marks);
         Rc::new(Management {
             agent: RefCell::new(agent),
             shards,
@@ -73,6 +76,7 @@ impl Management {
             http,
             listeners: RefCell::new(listeners),
             rules: RefCell::new(rules),
+            uses_marks: Cell::new(uses_marks),
             figures,
             started: Instant::now(),
             kept: RefCell::default(),

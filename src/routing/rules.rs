@@ -191,13 +191,18 @@ impl AddressRules {
 
     /// The attributes of the rule that matches best. `address` is in normal form.
     pub fn find(&self, address: &str) -> Option<&AddressAttributes> {
+        self.find_rule(address).map(|rule| &rule.attributes)
+    }
+
+    /// The rule that matches best.
+    pub fn find_rule(&self, address: &str) -> Option<&AddressRule> {
         if self.rules.is_empty() {
             return None;
         }
         // One more than the deepest rule has, so that a longer address isn't taken for one that ends there.
         let list: Vec<&str> = tokens(address).take(TOKENS_MAX + 1).collect();
         let rule = self.search(ROOT as u32, &list, 0, &mut HashSet::new())?;
-        self.rules.get(rule as usize).map(|rule| &rule.attributes)
+        self.rules.get(rule as usize)
     }
 
     /// `failed`: places behind a `#` that were tried in vain. Each is tried once, so the work is bounded by the

@@ -199,6 +199,30 @@ def settled():
         assert receiver.receive(timeout=10).correlation_id == number
 
 
+def marks():
+    """Addresses that are there have the marks of the rule that is for them, as new ones would."""
+    node = Node()
+    names = ['orders.eu', 'orders.eu.fast', 'orders.eu.slow', 'other']
+    receivers = [node.connection.create_receiver(name, credit=1) for name in names]
+
+    def shown():
+        rows = [node.ok('READ', type=PREFIX + 'router.address', identity='M0' + name) for name in names]
+        return [(row['alertCountUp'], row['alertSizeUp']) for row in rows]
+
+    none = (None, None)
+    node.ok('UPDATE', {'alertCountUp': 7}, type=PREFIX + 'router.address', identity='M0other')
+    node.ok('CREATE', {'pattern': 'orders.eu.fast', 'alertCountUp': 5}, status=201, type=ADDRESS)
+    assert shown() == [none, (5, None), none, (7, None)], shown()
+    node.ok('CREATE', {'prefix': 'orders', 'alertCountUp': 10, 'alertSizeUp': 1000}, status=201, type=ADDRESS)
+    assert shown() == [(10, 1000), (5, None), (10, 1000), (7, None)], shown()
+    node.ok('CREATE', {'pattern': 'orders.*', 'alertSizeUp': 500}, status=201, type=ADDRESS)
+    assert shown() == [(None, 500), (5, None), (10, 1000), (7, None)], shown()
+    node.ok('CREATE', {'pattern': 'orders.*.slow'}, status=201, type=ADDRESS)
+    assert shown() == [(None, 500), (5, None), none, (7, None)], shown()
+    for receiver in receivers:
+        receiver.close()
+
+
 def slow():
     """A requester that doesn't take its answers has its requests rejected, and holds nobody else up."""
     connection = connect()
