@@ -223,6 +223,16 @@ fn an_entity_is_created_read_updated_and_deleted() {
 }
 
 #[test]
+fn a_read_and_a_query_of_the_router_look_at_the_same() {
+    let mut agent = agent();
+    let query = request(&[("operation", "QUERY"), ("entityType", "router")], Some(&[]));
+    let Step::Query(query) = agent.begin(&query) else { panic!("a query") };
+    let read = request(&[("operation", "READ"), ("type", "router"), ("identity", "1")], None);
+    let Step::Read(read) = agent.begin(&read) else { panic!("a read") };
+    assert_eq!(read.tables(&agent), query.tables(&agent));
+}
+
+#[test]
 fn an_address_shows_what_it_has_and_what_it_hasn_t() {
     let mut agent = agent();
     let create = [("operation", "CREATE"), ("type", "org.apache.qpid.dispatch.router.config.address")];

@@ -175,7 +175,8 @@ impl Management {
     /// Changes what a row shows; the answer is the row as it is then.
     pub(super) async fn change_row(&self, change: RowChange) -> Response {
         let RowChange { read, what } = change;
-        let mut snapshot = self.snapshot(read.table.as_slice()).await;
+        let tables = read.tables(&self.agent.borrow());
+        let mut snapshot = self.snapshot(tables).await;
         if !read.narrow(&mut snapshot) {
             return match what {
                 RowUpdate::Connection { .. } => failure(Status::BadRequest, Status::BadRequest.text()),
@@ -201,7 +202,7 @@ impl Management {
                         );
                     }
                     self.uses_marks.set(true);
-                    snapshot = self.snapshot(read.table.as_slice()).await;
+                    snapshot = self.snapshot(tables).await;
                     read.narrow(&mut snapshot)
                 }
                 None => false,

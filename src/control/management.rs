@@ -101,7 +101,8 @@ impl Management {
     }
 
     async fn read(&self, read: &RowRead) -> Response {
-        let mut snapshot = self.snapshot(read.table.as_slice()).await;
+        let tables = read.tables(&self.agent.borrow());
+        let mut snapshot = self.snapshot(tables).await;
         match read.narrow(&mut snapshot) {
             true => read.answer(&self.agent.borrow(), &snapshot),
             false => read.not_found(),

@@ -114,16 +114,9 @@ impl Query {
 
     /// Tables of which rows are wanted.
     pub fn tables(&self, agent: &Agent) -> Vec<Table> {
-        let table = |source| match source {
-            Source::Router | Source::Allocators => &[Table::Router, Table::Links][..],
-            Source::Addresses => &[Table::Addresses],
-            Source::Links => &[Table::Links],
-            Source::Connections => &[Table::Connections],
-            _ => &[],
-        };
         let sources = self.types.iter().map(|(number, _)| agent.schema().get(*number).source);
         let mut tables: Vec<Table> = Vec::new();
-        for table in sources.flat_map(table) {
+        for table in sources.flat_map(tables_of) {
             if !tables.contains(table) {
                 tables.push(*table);
             }
@@ -134,6 +127,17 @@ impl Query {
     /// Whether it goes on where an earlier one ended.
     pub fn is_continuation(&self) -> bool {
         self.offset > 0
+    }
+}
+
+/// Tables that a type's rows come from.
+fn tables_of(source: Source) -> &'static [Table] {
+    match source {
+        Source::Router | Source::Allocators => &[Table::Router, Table::Links],
+        Source::Addresses => &[Table::Addresses],
+        Source::Links => &[Table::Links],
+        Source::Connections => &[Table::Connections],
+        _ => &[],
     }
 }
 
@@ -339,7 +343,7 @@ pub enum Wanted {
 #[derive(Clone, Debug)]
 pub struct RowRead {
     kind: usize,
-    pub table: Option<Table>,
+    table: Option<Table>,
     pub wanted: Wanted,
     /// As the request named it.
     named: String,
@@ -370,6 +374,11 @@ impl RowRead {
             _ => (None, Wanted::Key(named.to_owned())),
         };
         Ok(RowRead { kind, table, wanted, named: named.to_owned() })
+    }
+
+    /// Tables that the row is made of.
+    pub fn tables(&self, agent: &Agent) -> &'static [Table] {
+        tables_of(agent.schema().get(self.kind).source)
     }
 
     /// Leaves but the wanted row; whether it is there.
