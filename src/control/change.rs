@@ -124,6 +124,7 @@ impl Management {
         self.http.close(identity).await;
         for number in numbers.into_iter().flatten().flatten() {
             self.shards.order_all(|| Order::RemoveListener { number }).await;
+            self.reporter.borrow_mut().listens_no_more(number);
         }
         Ok(())
     }

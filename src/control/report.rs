@@ -20,8 +20,8 @@ const CONNECTIONS_MAX: usize = 100_000;
 
 pub struct Reporter {
     log: Log,
-    /// Where each listener listens, by its number.
-    places: Vec<SocketAddr>,
+    /// Where each listener that is open listens, by its number.
+    places: BTreeMap<u32, SocketAddr>,
     connections: BTreeMap<u64, Connection>,
 }
 
@@ -72,6 +72,7 @@ impl fmt::Display for Ended<'_> {
 
 impl Reporter {
     pub fn new(log: Log, places: Vec<SocketAddr>) -> Reporter {
+        let places = (0..).zip(places).collect();
         Reporter { log, places, connections: BTreeMap::new() }
     }
 
@@ -82,10 +83,13 @@ impl Reporter {
 
     /// A listener that was opened since the start.
     pub fn listens(&mut self, number: u32, place: SocketAddr) {
-        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        self.places.resize(self.places.len().max(number as usize + 1), unknown);
-        self.places[number as usize] = place;
+        self.places.insert(number, place);
         self.line(Module::Server, Level::Notice, format_args!("Listening on {place}"));
+    }
+
+    /// A listener that accepts no more.
+    pub fn listens_no_more(&mut self, number: u32) {
+        self.places.remove(&number);
     }
 
     pub fn log(&mut self) -> &mut Log {
@@ -162,7 +166,7 @@ impl Reporter {
     }
 
     fn accepted(&mut self, connection: u64, listener: u32, peer: Option<SocketAddr>) {
-        let place = self.places.get(listener as usize).copied();
+        let place = self.places.get(&listener).copied();
         self.line(
             Module::Server,
             Level::Debug,
@@ -232,7 +236,7 @@ impl Reporter {
     }
 
     fn accept_paused(&mut self, listener: u32, errno: i32) {
-        let place = self.places.get(listener as usize).copied();
+        let place = self.places.get(&listener).copied();
         let error = io::Error::from_raw_os_error(errno);
         self.line(
             Module::Server,
@@ -309,6 +313,19 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         text.lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn places_are_those_of_listeners_that_are_open() {
+        let text = "listener {\n}\nlog {\n module: DEFAULT\n enable: none\n}\n";
+        let config = crate::config::load(text, "test.conf").unwrap();
+        let place = "127.0.0.1:5672".parse().unwrap();
+        let mut reporter = Reporter::new(Log::open(&config).unwrap(), vec![place]);
+        for number in 1..100 {
+            reporter.listens(number, place);
+            reporter.listens_no_more(number);
+        }
+        assert_eq!(reporter.places, BTreeMap::from([(0, place)]));
     }
 
     #[test]
