@@ -201,6 +201,8 @@ fn metrics_say_what_happened() {
     std::thread::sleep(Duration::from_millis(1100));
     let text = get(port, "/metrics");
     let metrics = Metrics::parse(text.text());
+    let started = "process_start_time_seconds";
+    assert_eq!(metrics.value(started), parsed.value(started));
     for (name, value) in [
         ("connections", 2),
         ("links", 2),

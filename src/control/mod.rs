@@ -48,7 +48,7 @@ use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::Notify;
 
@@ -232,7 +232,7 @@ async fn serve(
     let Some(reports) = mailboxes.first().map(|mailbox| mailbox.reports().clone()) else { return Ok(()) };
     let is_over = Rc::new(Cell::new(false));
     let asked = Shards::new(mailboxes.iter().cloned());
-    let pages = Http::new(asked.clone(), Instant::now());
+    let pages = Http::new(asked.clone(), SystemTime::now());
     for bound in http {
         pages.listen(bound).map_err(ControlError::Runtime)?;
     }

@@ -32,7 +32,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -84,7 +84,7 @@ impl Site {
 /// All HTTP listeners.
 pub struct Http {
     shards: Rc<Shards>,
-    started: Instant,
+    started: SystemTime,
     /// Those that accept, by their listener's identity.
     open: RefCell<HashMap<String, Vec<JoinHandle<()>>>>,
     /// The oldest first.
@@ -97,7 +97,7 @@ pub struct Http {
 }
 
 impl Http {
-    pub fn new(shards: Rc<Shards>, started: Instant) -> Rc<Http> {
+    pub fn new(shards: Rc<Shards>, started: SystemTime) -> Rc<Http> {
         Rc::new(Http {
             shards,
             started,
@@ -200,7 +200,7 @@ impl Http {
         // Behind the addresses, whose reading completes the times of all.
         let router = self.router().await?;
         let links_blocked = links.iter().filter(|row| row.routing.is_blocked()).count() as u64;
-        let process = Process::read(self.started.elapsed());
+        let process = Process::read(self.started);
         let figures = Figures { router: &router, links_blocked, addresses: &addresses, process };
         let text = Bytes::from(metrics::text(&figures));
         *kept = Some((Instant::now(), text.clone()));

@@ -16,16 +16,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// `since`: how long it has been running.
-    pub fn read(since: Duration) -> Process {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok();
+    pub fn read(started: SystemTime) -> Process {
         Process {
             virtual_bytes: memory_bytes(0),
             resident_bytes: memory_bytes(1),
             cpu: cpu(),
             open_descriptors: fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as u64),
             max_descriptors: max_descriptors(),
-            started_at: now.map(|now| now.saturating_sub(since)),
+            started_at: started.duration_since(UNIX_EPOCH).ok(),
         }
     }
 
