@@ -256,6 +256,24 @@ fn metrics_say_what_happened() {
 }
 
 #[test]
+fn long_names_take_no_more_than_their_part() {
+    let (router, port) = start("http: yes", "");
+    let mut client = Raw::session(&router, "client");
+    for number in 0..400 {
+        client.attach_receiver(number, &format!("{number:05}{}", "\"x".repeat(1000)));
+    }
+    client.attach_receiver(400, "00000");
+    let answer = get(port, "/metrics");
+    assert!(answer.body.len() < 10_000_000, "{} bytes", answer.body.len());
+    let metrics = Metrics::parse(answer.text());
+    let shown = metrics.samples.keys().filter(|name| name.starts_with("ringway_address_consumers{")).count();
+    assert_eq!(metrics.value("ringway_address_consumers{address=\"00000\"}"), 1.0);
+    // With $management.
+    assert_eq!(metrics.value("ringway_addresses_left_out"), (402 - shown) as f64);
+    assert!(shown > 100, "{shown}");
+}
+
+#[test]
 fn what_stays_is_shown_as_delayed_stuck_and_blocked() {
     let (router, port) = start("http: yes", "");
     let mut consumer = Raw::session(&router, "consumer");

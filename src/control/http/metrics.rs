@@ -4,13 +4,19 @@
 //! `qdrouterd`'s, for dashboards that know them; the others are this router's own.
 
 use super::process::Process;
-use super::text::{Kind, Seconds, Text};
+use super::text::{self, Kind, Seconds, Text};
 use crate::dispatch::RouterRow;
 use crate::routing::{AddressRow, Spread, Unit, SPREAD_BOUNDS_MICROSECONDS};
 use Kind::{Counter, Gauge, Histogram, Summary, Untyped};
 
-/// Addresses that are shown one by one; of more, the first ones by name. A scrape stays below some megabytes so.
+/// Addresses that are shown one by one, and what their names may take in all samples; of more, the first ones by name. A scrape
+/// stays below some megabytes so.
 const ADDRESSES_MAX: usize = 5000;
+const NAMES_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Samples of each unit that has marks, and of an address that had a delivery.
+const ALERT_SAMPLES: usize = 3;
+const LATENCY_SAMPLES: usize = 5;
 
 /// Everything that is shown.
 pub struct Figures<'a> {
@@ -139,8 +145,9 @@ fn spread(text: &mut Text, spread: &Spread) {
 fn addresses(text: &mut Text, rows: &[AddressRow]) {
     let mut rows: Vec<&AddressRow> = rows.iter().filter(|row| !row.is_local).collect();
     rows.sort_unstable_by(|one, other| one.name().cmp(other.name()));
-    let left_out = rows.len().saturating_sub(ADDRESSES_MAX);
-    rows.truncate(ADDRESSES_MAX);
+    let shown = shown(&rows);
+    let left_out = rows.len() - shown;
+    rows.truncate(shown);
     text.single("ringway_addresses_left_out", Gauge, "Addresses that are too many to be shown below.", left_out);
     for (name, kind, help, number) in ADDRESS_FAMILIES {
         let name = format!("ringway_address_{name}");
@@ -151,6 +158,24 @@ fn addresses(text: &mut Text, rows: &[AddressRow]) {
     }
     alerts(text, &rows);
     latencies(text, &rows);
+}
+
+/// How many of these there is room for.
+fn shown(rows: &[&AddressRow]) -> usize {
+    let mut room = NAMES_BYTES_MAX;
+    let has_room = |row: &&&AddressRow| {
+        let left = room.checked_sub(names_bytes(row));
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    rows.iter().take(ADDRESSES_MAX).take_while(has_room).count()
+}
+
+/// What an address's name takes in its samples.
+fn names_bytes(row: &AddressRow) -> usize {
+    let marks = usize::from(row.attributes.alert_count.is_some()) + usize::from(row.attributes.alert_size.is_some());
+    let latencies = if row.latency.count > 0 { LATENCY_SAMPLES } else { 0 };
+    (ADDRESS_FAMILIES.len() + ALERT_SAMPLES * marks + latencies) * text::escaped_bytes(row.name())
 }
 
 /// Of the addresses that have marks.

@@ -75,6 +75,11 @@ impl Text {
     }
 }
 
+/// How long a label's value is in the text.
+pub fn escaped_bytes(value: &str) -> usize {
+    value.len() + value.bytes().filter(|byte| matches!(byte, b'\\' | b'"' | b'\n')).count()
+}
+
 /// Nanoseconds as Prometheus has times: seconds.
 pub struct Seconds(pub u64);
 
