@@ -27,6 +27,9 @@ const SHORT_RANGES_MAX: usize = 32;
 /// What becomes one range at a time is shorter than this.
 pub const JOINED_BYTES_MAX: usize = SHORT_RANGES_MAX * SHORT_BYTES;
 
+/// A payload of more ranges than this keeps those that were taken off it, emptied, until they are half of its ranges.
+const RANGES_SHIFTED_MAX: usize = 16;
+
 /// Data begins here, behind the header; a cache line.
 const DATA_OFFSET: usize = 64;
 
@@ -314,7 +317,7 @@ impl std::fmt::Debug for Range {
     }
 }
 
-/// A message's bytes, or some of them: ranges in order.
+/// A message's bytes, or some of them: ranges in order. Of many, those in front may be empty, since they were taken off.
 #[derive(Clone, Default, Debug)]
 pub struct Payload {
     ranges: SmallVec<[Range; 1]>,
@@ -374,11 +377,17 @@ impl Payload {
         &self.ranges
     }
 
-    /// Takes the first `count` bytes off; `count` is at most the length.
+    /// Takes the first `count` bytes off; `count` is at most the length. Costs what is taken, whatever stays.
     pub fn split_to(&mut self, mut count: usize) -> Payload {
+        match &mut self.ranges[..] {
+            // As a rule.
+            [range] if range.len() > count => return range.split_to(count).into(),
+            _ => {}
+        }
         let mut head = Payload::new();
-        let mut whole = 0;
-        for range in self.ranges.iter_mut() {
+        let emptied = self.emptied();
+        let mut whole = emptied;
+        for range in self.ranges[emptied..].iter_mut() {
             if range.len() > count {
                 if count > 0 {
                     head.ranges.push(range.split_to(count));
@@ -394,8 +403,30 @@ impl Payload {
             }
         }
         assert!(count == 0, "a payload can't be split behind its end");
-        self.ranges.drain(..whole);
+        if self.ranges.len() <= RANGES_SHIFTED_MAX || whole >= self.ranges.len() / 2 {
+            self.ranges.drain(..whole);
+        } else {
+            self.empty(emptied, whole);
+        }
         head
+    }
+
+    /// How many ranges in front are empty.
+    #[inline]
+    fn emptied(&self) -> usize {
+        match self.ranges.first() {
+            Some(first) if first.is_empty() => self.ranges.partition_point(Range::is_empty),
+            _ => 0,
+        }
+    }
+
+    /// Lets go of the chunks of these ranges. All that are empty refer to one: that of the last range, which is needed longest.
+    #[cold]
+    fn empty(&mut self, from: usize, to: usize) {
+        let kept = if from > 0 { self.ranges.first() } else { self.ranges.last() };
+        if let Some(nothing) = kept.map(|range| range.slice(0, 0)) {
+            self.ranges[from..to].fill(nothing);
+        }
     }
 
     /// A copy in one piece, for tests and slow paths.
@@ -469,7 +500,8 @@ impl Packer {
 
     /// Packs each range of a payload that is shorter than `below` bytes.
     pub fn pack_payload(&mut self, payload: &mut Payload, below: usize) {
-        for range in payload.ranges.iter_mut() {
+        let emptied = payload.emptied();
+        for range in payload.ranges[emptied..].iter_mut() {
             if range.len() < below {
                 *range = self.pack(range.as_slice());
             }
@@ -503,7 +535,7 @@ impl Packer {
             return;
         }
         let last = payload.ranges.iter().rev().take(SHORT_RANGES_MAX);
-        let count = last.take_while(|range| range.len() < SHORT_BYTES).count();
+        let count = last.take_while(|range| (1..SHORT_BYTES).contains(&range.len())).count();
         if count >= least {
             self.join_last(payload, count);
         }
@@ -629,6 +661,45 @@ mod tests {
         assert_eq!(payload.split_to(0).len(), 0);
         assert_eq!(payload.split_to(3).to_vec(), b"efg");
         assert!(payload.is_empty());
+    }
+
+    #[test]
+    fn a_payload_of_many_ranges_gives_them_up_as_they_are_taken() {
+        let pool = Pool::new(64, 200);
+        let mut payload = Payload::new();
+        for number in 0..100u8 {
+            payload.push(filled(&pool, &[number; 64]));
+        }
+        let expected = payload.to_vec();
+        let mut taken = Vec::new();
+        for step in [1, 63, 64, 100, 0, 28].into_iter().cycle().take(120) {
+            let step = step.min(payload.len());
+            taken.extend(payload.split_to(step).to_vec());
+            assert_eq!(payload.to_vec(), expected[taken.len()..]);
+            assert_eq!(payload.len(), expected.len() - taken.len());
+            assert_eq!(pool.in_use(), payload.len().div_ceil(64));
+        }
+        taken.extend(payload.split_to(payload.len()).to_vec());
+        assert_eq!(taken, expected);
+        assert!(payload.is_empty() && payload.ranges().is_empty());
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn what_is_taken_off_a_payload_costs_the_same_whatever_stays() {
+        let pool = Pool::new(64 * 1024, 64);
+        let took = |ranges| {
+            let mut packer = Packer::new(pool.clone());
+            let [(mut payload, bytes), _] = by_turns(&mut packer, &vec![SHORT_BYTES; ranges]);
+            let start = std::time::Instant::now();
+            for _ in 0..bytes.len() / 512 {
+                assert_eq!(payload.split_to(512).len(), 512);
+            }
+            start.elapsed()
+        };
+        let least = |ranges| (0..3).map(|_| took(ranges)).min().unwrap();
+        let (few, many) = (least(4_000), least(64_000));
+        assert!(many < 16 * 4 * few, "{few:?}, {many:?}");
     }
 
     #[test]

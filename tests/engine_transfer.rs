@@ -4,7 +4,7 @@ mod support;
 
 use ringway::engine::{Event, Sent, Settings};
 use ringway::limits::{COPY_BYTES_MAX, OUTPUT_MARK_BYTES};
-use ringway::payload::{Payload, Range};
+use ringway::payload::{Payload, Pool, Range};
 use ringway::wire::performative::{Begin, Flow, Open, Performative, Transfer};
 use support::client::first;
 use support::pair::{delivery_of, names, transfers, Pair};
@@ -473,6 +473,50 @@ fn two_links_share_a_narrow_window() {
         }
     }
     assert_eq!(handles, [0, 1, 0, 1]);
+}
+
+/// What waits for a peer's window is bound by its bytes, in however many pieces it came.
+#[test]
+fn streams_in_tiny_pieces_that_wait_to_be_sent_are_joined() {
+    let (mut pair, one) = Pair::with_receiver(Settings::default(), 10);
+    pair.client.attach_receiver(0, 1, "other", "a");
+    pair.client.flow(0, Flow { handle: Some(1), link_credit: Some(10), ..window(0) });
+    pair.pump();
+    let two = pair.attached();
+    pair.client.frames();
+    let deliveries = [one, two].map(|link| (link, pair.next_delivery()));
+    let pool = Pool::new(8, 0);
+    let piece = |byte: usize| {
+        let chunk = pool.take();
+        // SAFETY: a fresh chunk with place for the byte, and no other range on it.
+        let range = unsafe {
+            chunk.data().write(byte as u8);
+            chunk.range(0, 1)
+        };
+        Payload::from(range)
+    };
+    for (link, delivery) in deliveries {
+        assert_eq!(pair.engine.send(link, delivery, 0, true, false, piece(0)), Sent::Partly);
+    }
+    for byte in 1..20_000 {
+        for (link, delivery) in deliveries {
+            assert_eq!(pair.engine.send_more(link, delivery, byte == 19_999, piece(byte)), Sent::Partly);
+        }
+    }
+    assert!(pool.in_use() < 100, "{} pieces are held", pool.in_use());
+    pair.client.flow(0, window(1_000));
+    pair.pump();
+    let mut got = [Vec::new(), Vec::new()];
+    for frame in pair.client.frames() {
+        let Performative::Transfer(transfer) = frame.performative() else { panic!("{frame:?}") };
+        got[transfer.handle as usize].extend_from_slice(frame.payload());
+    }
+    let expected: Vec<u8> = (0..20_000).map(|byte| byte as u8).collect();
+    assert!(got.iter().all(|got| *got == expected));
+}
+
+fn window(frames: u32) -> Flow<'static> {
+    Flow { next_incoming_id: Some(0), incoming_window: frames, outgoing_window: 2_048, ..Flow::default() }
 }
 
 fn large_deliveries(read_bytes: usize, sizes: &[usize]) {

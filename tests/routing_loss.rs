@@ -7,6 +7,7 @@ use ringway::ids::SessionNumber;
 use ringway::limits::STREAM_BYTES_MIN;
 use ringway::link::{ReceiverSettleMode, SenderSettleMode};
 use ringway::outcome::{State, StateKind};
+use ringway::routing::Output;
 use support::*;
 
 fn large() -> String {
@@ -198,6 +199,37 @@ fn an_aborted_message_gives_its_credit_back() {
     bench.send(sender, 2, true, "next");
     assert_eq!(bench.take()[0], Out::Send(consumer, "next".into(), true, true));
     bench.close_all(&[connection]);
+}
+
+#[test]
+fn streams_in_tiny_pieces_that_wait_stay_few_ranges() {
+    for address in ["closest.q", "multicast.q"] {
+        let mut bench = Bench::default();
+        let connection = bench.connect(5);
+        let consumer = bench.consumer(connection, address, 1);
+        let sender = bench.sender(connection, address);
+        bench.take();
+        bench.send(sender, 0, true, "what uses the credit");
+        bench.take();
+        let streams = [1, 2].map(|number| bench.begin(sender, number, false, &large()));
+        bench.take();
+        for piece in 1..=20_000 {
+            streams.iter().for_each(|stream| bench.more(*stream, "y", piece == 20_000));
+        }
+        bench.router.credit(consumer, 1, 3, false, bench.now);
+        let mut payloads = Vec::new();
+        while let Some(output) = bench.router.poll_output() {
+            if let Output::Send { payload, complete: true, .. } = output {
+                payloads.push(payload);
+            }
+        }
+        assert_eq!(payloads.len(), 2, "{address}");
+        for payload in payloads {
+            assert_eq!(payload.to_vec(), format!("{}{}", large(), "y".repeat(20_000)).into_bytes());
+            assert!(payload.ranges().len() < 20_000 / 32 + 64, "{address}: {} ranges", payload.ranges().len());
+        }
+        bench.close_all(&[connection]);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use crate::limits::COPY_BYTES_MAX;
 use crate::memory::Memory;
-use crate::payload::{Packer, Payload, Pool, Range};
+use crate::payload::{Packer, Payload, Pool, Range, JOINED_BYTES_MAX};
 use crate::wire::frame::{self, FrameHeader, HEADER_BYTES};
 use crate::wire::WireError;
 use std::collections::VecDeque;
@@ -18,6 +18,7 @@ const GATHER_BYTES_MAX: usize = 2 * COPY_BYTES_MAX;
 /// Chunks that gathered bytes are put into, one behind another; so many are kept.
 const GATHER_CHUNK_BYTES: usize = 2 * GATHER_BYTES_MAX;
 const GATHER_CHUNKS_KEPT: usize = 2;
+const _: () = assert!(JOINED_BYTES_MAX <= GATHER_CHUNK_BYTES, "what is joined is counted");
 /// Of a longer one at least so many bytes are made contiguous, enough for any transfer's performative.
 const HEAD_BYTES_MIN: usize = 512;
 
@@ -89,7 +90,7 @@ pub(super) struct Input {
     len: usize,
     /// A gathering vector at rest.
     spare: Vec<u8>,
-    /// Where frames that straddled become contiguous; made when the first does.
+    /// Where frames that straddled become contiguous, and pieces of what is sent; made when the first do.
     packer: Option<Packer>,
     memory: Arc<Memory>,
     /// What gathered pieces beyond a burst's size count there.
@@ -126,11 +127,15 @@ impl Input {
         self.spare = Vec::new();
     }
 
-    /// A contiguous copy.
-    fn pack(&mut self, bytes: &[u8]) -> Range {
+    /// What makes contiguous copies for this connection.
+    pub(super) fn packer(&mut self) -> &mut Packer {
         let memory = &self.memory;
         let pool = || Packer::new(Pool::counted(GATHER_CHUNK_BYTES, GATHER_CHUNKS_KEPT, memory.clone()));
-        self.packer.get_or_insert_with(pool).pack(bytes)
+        self.packer.get_or_insert_with(pool)
+    }
+
+    fn pack(&mut self, bytes: &[u8]) -> Range {
+        self.packer().pack(bytes)
     }
 
     /// As [`Self::push`], of bytes that are in no chunk.

@@ -300,7 +300,7 @@ impl Engine {
             sending.discard(payload.len(), complete);
         } else {
             sending.left += payload.len();
-            sending.payload.append(payload);
+            self.input.packer().append(&mut sending.payload, payload);
             sending.complete |= complete;
         }
         let waits = self.links.get(link).is_some_and(|state| state.waits);

@@ -318,7 +318,7 @@ impl Router {
             }
             (stage @ (Stage::Buffering | Stage::Waiting), _) => {
                 self.packer.pack_payload(&mut payload, below.max(limits::COPY_BYTES_MAX));
-                self.deliveries[slot].payload.append(payload);
+                self.packer.append(&mut self.deliveries[slot].payload, payload);
                 if stage == Stage::Buffering {
                     self.buffer(slot, bytes);
                 }

@@ -131,7 +131,7 @@ impl Router {
             self.grow_depth(copy, bytes);
             let record = &mut self.deliveries[copy];
             if record.stage == Stage::Waiting {
-                record.payload.append(payload.clone());
+                self.packer.append(&mut record.payload, payload.clone());
             } else {
                 self.send_more(copy, payload.clone(), complete);
             }
