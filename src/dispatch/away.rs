@@ -238,6 +238,20 @@ impl Dispatch {
         }
     }
 
+    /// If this was a subscriber's link, the router's own to it goes, too.
+    pub(super) fn own_link_gone(&mut self, link: LinkId, now: Time) {
+        if let Some(from) = self.publisher.left(link) {
+            self.own_link_ended(from, now);
+        }
+    }
+
+    /// If this connection asked something, the router's own link to it goes, too.
+    pub(super) fn requester_gone(&mut self, connection: u64, now: Time) {
+        if let Some(from) = self.service.left(connection) {
+            self.own_link_ended(from, now);
+        }
+    }
+
     /// A link of the router's own is over.
     pub(super) fn own_link_ended(&mut self, link: LinkId, now: Time) {
         let port = self.router.port(link);

@@ -490,20 +490,6 @@ impl Dispatch {
         self.own_link_gone(link, now);
     }
 
-    /// If this was a subscriber's link, the router's own to it goes, too.
-    fn own_link_gone(&mut self, link: LinkId, now: Time) {
-        if let Some(from) = self.publisher.left(link) {
-            self.own_link_ended(from, now);
-        }
-    }
-
-    /// If this connection asked something, the router's own link to it goes, too.
-    fn requester_gone(&mut self, connection: u64, now: Time) {
-        if let Some(from) = self.service.left(connection) {
-            self.own_link_ended(from, now);
-        }
-    }
-
     fn connection_over(&mut self, id: ConnectionId, error: Option<Box<RemoteError>>, now: Time) {
         let Some(peer) = find(&mut self.peers, id) else { return };
         peer.held.clear();
