@@ -61,6 +61,9 @@ pub const MEMORY_LIMIT_MIN: usize = 16 * 1024 * 1024;
 pub const LINK_BYTES: usize = 1024;
 pub const SESSION_BYTES: usize = 1024;
 
+/// What of a link's bytes counts on when it is gone, for the place that it had, until its connection has no link.
+pub const LINK_PLACE_BYTES: usize = LINK_BYTES / 2;
+
 /// How long a peer may take to open its connection, where the listener's `initialHandshakeTimeoutSeconds` is 0. qdrouterd
 /// waits for ever then; who sends a byte now and then would hold a connection for ever.
 pub const HANDSHAKE_SECONDS: u32 = 60;

@@ -2,8 +2,8 @@
 //!
 //! Owns: the ceiling (`memoryLimit`), what counts against it, what peers were promised that they may send, and how many
 //! connections there are. Doesn't: hold memory, or decide what is given up: who asks does.
-//! Driven by: pools (a chunk at a time), engines (session windows), dispatch (output buffers, parcels, connections, links), routing
-//! (records of deliveries).
+//! Driven by: pools (a chunk at a time), engines (session windows, sessions, links), dispatch (output buffers, parcels,
+//! connections, links), routing (records of deliveries).
 //!
 //! Shared by all shards, in plain atomic counters: nobody waits for anybody. They are touched in coarse steps (a chunk, a
 //! window, a buffer that grew, a link), never once a message. A reader may see a figure that is a moment old; each bound
@@ -11,10 +11,11 @@
 //!
 //! Invariants:
 //! - Windows are opened only while what is used and what is promised stay below half of the ceiling together. What a
-//!   session is promised beyond that is one frame, and only while it holds nothing.
+//!   session may send beyond that is one frame, and only while it holds nothing; it doesn't count as promised, so that
+//!   it keeps nothing back from others.
 //! - Above half of it ([`Memory::is_half_used`]) senders get credit for one delivery at a time.
 //! - Above seven eighths ([`Memory::is_full`]) nothing new is taken: a delivery that begins is given back to its sender
-//!   unless it goes straight on into a consumer's output, which has its own bound; a link is refused.
+//!   unless it goes straight on into a consumer's output, which has its own bound; a link is refused, and a session.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -112,11 +113,6 @@ impl Memory {
             Some(promised + granted)
         });
         granted
-    }
-
-    /// Promises `bytes` whatever there is: what one session needs to go on at all.
-    pub fn promise_anyway(&self, bytes: usize) {
-        self.promised.fetch_add(bytes, Relaxed);
     }
 
     /// What was promised is here now, or never will be.

@@ -169,9 +169,7 @@ impl Engine {
         let window_bytes = self.settings.incoming_bytes_first();
         let mut session = Session::new(&wire::Begin::default(), window_bytes, initial_serial);
         session.awaits_begin = true;
-        if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
-            *place = Some(Box::new(session));
-        }
+        self.place_session(channel, session);
         let begin = wire::Begin {
             next_outgoing_id: initial_serial,
             incoming_window: self.widen_window(channel),

@@ -5,6 +5,7 @@ use super::disposition::Cursor;
 use super::fault::{self, Violation, Where};
 use super::input::{usual_frame, Frame, Input};
 use super::link::Link;
+use super::numbers::Numbers;
 use super::session::Session;
 use super::table::Table;
 use super::trace::Trace;
@@ -18,8 +19,7 @@ use crate::time::Time;
 use crate::wire::error::Error;
 use crate::wire::frame::{self, HEADER_BYTES};
 use crate::wire::performative::Performative;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,10 +128,13 @@ pub struct Engine {
     pub(super) channels: Table<u16>,
     /// By our channel.
     pub(super) sessions: Vec<Option<Box<Session>>>,
-    pub(super) channels_free: BinaryHeap<Reverse<u16>>,
+    /// Our channels.
+    pub(super) channels_used: Numbers,
     pub(super) links: Links,
     /// Handles that we detached and the peer didn't yet, in all sessions.
     pub(super) detached: usize,
+    /// Sessions that we ended and the peer didn't yet.
+    pub(super) ends_awaited: usize,
     /// Links by name and whether the peer is the receiver (section 2.6.1).
     pub(super) names: BTreeMap<(Arc<str>, bool), LinkHandle>,
 
@@ -210,9 +213,10 @@ impl Engine {
             output_mark: OUTPUT_MARK_BYTES,
             channels: Table::new(),
             sessions: Vec::new(),
-            channels_free: BinaryHeap::new(),
+            channels_used: Numbers::default(),
             links: Arena::new(),
             detached: 0,
+            ends_awaited: 0,
             names: BTreeMap::new(),
             queue: VecDeque::new(),
             cursor: None,

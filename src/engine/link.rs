@@ -9,7 +9,7 @@ use super::outgoing::Sending;
 use super::session::Slot;
 use super::*;
 use crate::ids::{LinkHandle, LinkId, SessionNumber};
-use crate::limits::{LINK_BYTES, LINK_NAME_BYTES_MAX};
+use crate::limits::{LINK_BYTES, LINK_NAME_BYTES_MAX, LINK_PLACE_BYTES};
 use crate::outcome::{Fault, Scope};
 use crate::wire::error::Error;
 use crate::wire::performative::{self as wire, Performative, Role};
@@ -20,6 +20,9 @@ use std::sync::Arc;
 const UNTOLD_PART: u32 = 4;
 /// And goes with other output when it knows nothing of more than this part.
 const UNTOLD_PART_RIDING: u32 = 16;
+
+/// Places for events that stay when no link is left.
+const QUEUE_KEPT_MAX: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LinkState {
@@ -434,22 +437,36 @@ impl Engine {
             session.blocked.retain(waits);
             session.blocked_unbegun.retain(waits);
             session.blocked_stale = 0;
+            session.blocked.shrink_to(SWEPT_MIN as usize);
         }
     }
 
     /// A link counts against the router's memory, its name twice.
     pub(super) fn count_link(&mut self, name_bytes: usize) {
-        let bytes = LINK_BYTES + 2 * name_bytes;
-        self.held.links_bytes += bytes;
-        self.settings.memory.add(bytes);
+        if self.links.len() > self.held.link_places {
+            self.held.link_places = self.links.len();
+            self.held.keep(LINK_PLACE_BYTES);
+        }
+        self.held.keep(LINK_BYTES - LINK_PLACE_BYTES + 2 * name_bytes);
     }
 
+    /// Its place stays for the next one while there are others, and counts.
     pub(super) fn remove_link(&mut self, link: LinkHandle) -> Option<Link> {
         let link = self.links.remove(link)?;
-        let bytes = LINK_BYTES + 2 * link.name.len();
-        self.held.links_bytes -= bytes;
-        self.settings.memory.remove(bytes);
+        self.held.let_go(LINK_BYTES - LINK_PLACE_BYTES + 2 * link.name.len());
+        if self.links.is_empty() {
+            self.drop_places();
+        }
         Some(link)
+    }
+
+    /// No link is left, nor what waited for one.
+    fn drop_places(&mut self) {
+        self.links.shrink();
+        self.flows = Vec::new();
+        self.queue.shrink_to(QUEUE_KEPT_MAX);
+        let places = std::mem::take(&mut self.held.link_places);
+        self.held.let_go(places * LINK_PLACE_BYTES);
     }
 
     fn free_name(&mut self, link: LinkHandle) {

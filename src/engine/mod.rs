@@ -29,6 +29,7 @@ mod incoming;
 mod input;
 mod link;
 mod moving;
+mod numbers;
 mod opening;
 mod outgoing;
 mod run;

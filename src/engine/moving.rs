@@ -7,6 +7,7 @@
 use super::connection::{Closing, Engine, Phase, Remote};
 use super::input::Input;
 use super::link::{Link, LinkState};
+use super::numbers::Numbers;
 use super::session::Session;
 use super::table::Table;
 use super::trace::Trace;
@@ -17,8 +18,7 @@ use crate::ids::{LinkHandle, LinkId};
 use crate::limits::OUTPUT_MARK_BYTES;
 use crate::outcome::Fault;
 use crate::time::Time;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -38,9 +38,10 @@ pub struct Suspended {
     output: Vec<u8>,
     channels: Table<u16>,
     sessions: Vec<Option<Box<Session>>>,
-    channels_free: BinaryHeap<Reverse<u16>>,
+    channels_used: Numbers,
     links: Arena<LinkHandle, Link<Infallible>>,
     detached: usize,
+    ends_awaited: usize,
     names: BTreeMap<(Arc<str>, bool), LinkHandle>,
     dirty: Vec<u16>,
     flows: Vec<LinkHandle>,
@@ -139,9 +140,10 @@ impl Engine {
             end_of_stream: self.end_of_stream,
             channels: self.channels,
             sessions: self.sessions,
-            channels_free: self.channels_free,
+            channels_used: self.channels_used,
             links: self.links.map(Link::idle),
             detached: self.detached,
+            ends_awaited: self.ends_awaited,
             names: self.names,
             dirty: self.dirty,
             flows: self.flows,
@@ -184,9 +186,10 @@ impl Engine {
             end_of_stream: suspended.end_of_stream,
             channels: suspended.channels,
             sessions: suspended.sessions,
-            channels_free: suspended.channels_free,
+            channels_used: suspended.channels_used,
             links: suspended.links.map(Link::idle),
             detached: suspended.detached,
+            ends_awaited: suspended.ends_awaited,
             names: suspended.names,
             queue: VecDeque::new(),
             cursor: None,

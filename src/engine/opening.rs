@@ -130,14 +130,11 @@ impl Engine {
         }
         self.phase = phase;
         self.held.break_promises();
-        self.sessions.clear();
-        self.detached = 0;
+        self.drop_sessions();
         let links: Vec<_> = self.links.iter().map(|(link, _)| link).collect();
         for link in links {
             self.end_link(link, false, None);
         }
-        self.channels_free.clear();
-        self.channels = super::table::Table::new();
         self.cursor = None;
         self.dirty.clear();
         self.flows.clear();

@@ -6,10 +6,12 @@ use super::connection::Engine;
 use super::disposition::Dispositions;
 use super::fault::{self, Violation};
 use super::link::remote_error;
+use super::numbers::Numbers;
 use super::table::Table;
 use super::unsettled::Unsettled;
 use super::Direction;
 use crate::ids::{DeliveryId, LinkHandle};
+use crate::limits::SESSION_BYTES;
 use crate::wire::error::Error;
 use crate::wire::performative::{self as wire, Performative};
 use std::collections::VecDeque;
@@ -17,6 +19,11 @@ use std::sync::Arc;
 
 /// The window that we announce for what we send. We keep to the peer's incoming window, which is the one that binds.
 pub(super) const OUTGOING_WINDOW: u32 = i32::MAX as u32;
+
+/// Ends of ours that the peer may leave unanswered while memory is full: each keeps its session's place.
+const ENDS_AWAITED_MAX: usize = 256;
+/// Places for sessions that a connection keeps, however few it has.
+const PLACES_KEPT_MAX: usize = 64;
 
 /// What the peer's handle leads to.
 pub(super) enum Slot {
@@ -95,8 +102,7 @@ pub(super) struct Session {
     /// Of `handles`, the ones that we detached and the peer didn't yet.
     pub detached: usize,
     pub remote_handle_max: u32,
-    local_handle_next: u32,
-    local_handles_free: Vec<u32>,
+    local_handles: Numbers,
 
     /// What we have to say of deliveries from the peer, and of deliveries to it.
     pub as_receiver: Dispositions,
@@ -146,8 +152,7 @@ impl Session {
             handles_used: 0,
             detached: 0,
             remote_handle_max: begin.handle_max,
-            local_handle_next: 0,
-            local_handles_free: Vec::new(),
+            local_handles: Numbers::default(),
             as_receiver: Dispositions::default(),
             as_sender: Dispositions::default(),
             dirty: false,
@@ -170,19 +175,11 @@ impl Session {
     }
 
     pub(super) fn take_local_handle(&mut self) -> Option<u32> {
-        if let Some(handle) = self.local_handles_free.pop() {
-            return Some(handle);
-        }
-        let handle = self.local_handle_next;
-        if handle > self.remote_handle_max {
-            return None;
-        }
-        self.local_handle_next = handle.checked_add(1)?;
-        Some(handle)
+        self.local_handles.take(self.remote_handle_max)
     }
 
     pub(super) fn give_local_handle(&mut self, handle: u32) {
-        self.local_handles_free.push(handle);
+        self.local_handles.give(handle);
     }
 
     /// Unsettled deliveries from the peer, without those whose link is over: what is bounded.
@@ -222,24 +219,30 @@ impl Engine {
         if let Some(channel) = begin.remote_channel {
             return self.on_begin_answer(remote_channel, channel, begin);
         }
+        let is_refused = self.settings.memory.is_full();
+        if is_refused && self.ends_awaited >= ENDS_AWAITED_MAX {
+            return Err(Violation::connection(fault::RESOURCE_LIMIT_EXCEEDED, "too many ends are not answered"));
+        }
         let Some(channel) = self.free_channel() else {
             return Err(Violation::connection(fault::RESOURCE_LIMIT_EXCEEDED, "no channel is left for our end"));
         };
         let initial_serial = self.settings.initial_serial;
         let session = Session::new(begin, self.settings.incoming_bytes_first(), initial_serial);
         self.channels.insert(remote_channel.into(), channel);
-        if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
-            *place = Some(Box::new(session));
-        }
+        self.place_session(channel, session);
         let answer = wire::Begin {
             remote_channel: Some(remote_channel),
             next_outgoing_id: initial_serial,
-            incoming_window: self.widen_window(channel),
+            incoming_window: if is_refused { 0 } else { self.widen_window(channel) },
             outgoing_window: OUTGOING_WINDOW,
             handle_max: self.settings.handle_max,
             ..wire::Begin::default()
         };
         self.write_frame(channel, &Performative::Begin(answer));
+        if is_refused {
+            let why = "the router has no memory left for another session";
+            return Err(Violation::session(channel, fault::RESOURCE_LIMIT_EXCEEDED, why));
+        }
         Ok(())
     }
 
@@ -272,30 +275,45 @@ impl Engine {
     /// The lowest channel of ours that is free and that the peer takes.
     pub(super) fn free_channel(&mut self) -> Option<u16> {
         let max = self.settings.channel_max.min(self.remote.channel_max);
-        let channel = match self.channels_free.pop() {
-            Some(std::cmp::Reverse(channel)) => channel,
-            None => {
-                let channel = u16::try_from(self.sessions.len()).ok()?;
-                self.sessions.push(None);
-                channel
-            }
-        };
-        if channel > max {
-            self.channels_free.push(std::cmp::Reverse(channel));
-            return None;
+        let channel = self.channels_used.take(max.into())? as u16;
+        if usize::from(channel) >= self.sessions.len() {
+            self.sessions.push(None);
         }
         Some(channel)
     }
 
+    /// A session counts against the router's memory.
+    pub(super) fn place_session(&mut self, channel: u16, session: Session) {
+        let Some(place) = self.sessions.get_mut(usize::from(channel)) else { return };
+        *place = Some(Box::new(session));
+        self.held.keep(SESSION_BYTES);
+    }
+
     fn free_session(&mut self, channel: u16) {
         self.break_promise(channel);
-        if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
-            self.detached -= place.take().map_or(0, |session| session.detached);
-            self.channels_free.push(std::cmp::Reverse(channel));
+        let place = self.sessions.get_mut(usize::from(channel));
+        if let Some(session) = place.and_then(Option::take) {
+            self.detached -= session.detached;
+            self.ends_awaited -= usize::from(session.end_sent);
+            self.held.let_go(SESSION_BYTES);
+            self.channels_used.give(channel.into());
+            self.sessions.truncate(self.channels_used.end() as usize);
+            if self.sessions.len() < self.sessions.capacity() / 4 {
+                self.sessions.shrink_to((2 * self.sessions.len()).max(PLACES_KEPT_MAX));
+            }
         }
         if self.cursor.as_ref().is_some_and(|cursor| cursor.channel == channel) {
             self.cursor = None;
         }
+    }
+
+    /// The connection ends, and all its sessions.
+    pub(super) fn drop_sessions(&mut self) {
+        self.held.let_go(self.sessions.drain(..).flatten().count() * SESSION_BYTES);
+        self.sessions = Vec::new();
+        self.channels_used = Numbers::default();
+        self.channels = Table::new();
+        (self.detached, self.ends_awaited) = (0, 0);
     }
 
     /// Our end. The channel is free when the peer answers.
@@ -317,6 +335,7 @@ impl Engine {
             session.end_sent = true;
             session.awaits_begin = awaits_begin;
             self.detached -= detached;
+            self.ends_awaited += 1;
         }
     }
 

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 
 /// Keys up to this many are dense whatever the number of entries.
 const DENSE_MIN: u32 = 16;
+/// Slots for one entry, at most, beyond that; twice as many as where a key becomes dense, so that each removal pays for
+/// a constant part of the next thinning out.
+const DENSE_PER_ENTRY: u32 = 4;
 
 pub(super) struct Table<T> {
     dense: Vec<Option<T>>,
@@ -66,12 +69,26 @@ impl<T> Table<T> {
         };
         if removed.is_some() {
             self.len -= 1;
+            let kept = DENSE_MIN.max(self.len.saturating_mul(DENSE_PER_ENTRY));
+            if self.dense.len() > kept as usize {
+                self.thin_out();
+            }
         }
         removed
     }
 
     pub(super) fn len(&self) -> usize {
         self.len as usize
+    }
+
+    /// Few of many are left: who would not be dense by now becomes sparse.
+    #[cold]
+    fn thin_out(&mut self) {
+        let kept = DENSE_MIN.max(self.len.saturating_mul(2));
+        for (key, entry) in (kept..).zip(self.dense.drain(kept as usize..)) {
+            self.sparse.extend(entry.map(|value| (key, value)));
+        }
+        self.dense.shrink_to_fit();
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &T> {
@@ -100,5 +117,19 @@ mod tests {
         assert_eq!(table.values().count(), 15);
         assert_eq!((table.remove(20), table.remove(20), table.remove(65_535)), (Some('u'), None, Some('z')));
         assert_eq!(table.get(20), None);
+    }
+
+    #[test]
+    fn what_stays_of_many_costs_no_more_than_it_did_alone() {
+        let mut table = Table::new();
+        (0..10_000).for_each(|key| table.insert(key, key));
+        (0..10_000).filter(|key| key % 5_000 != 4_999).for_each(|key| assert_eq!(table.remove(key), Some(key)));
+        assert_eq!((table.dense.len(), table.dense.capacity(), table.sparse.len()), (16, 16, 2));
+        assert_eq!((table.get(4_999), table.get(9_999), table.get(5_000)), (Some(&4_999), Some(&9_999), None));
+        (0..4_000).for_each(|key| table.insert(key, key));
+        assert_eq!(
+            (table.remove(4_999), table.remove(9_999), table.values().count()),
+            (Some(4_999), Some(9_999), 4_000)
+        );
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! A session's window is bounded by what the router holds of the session and by its unsettled deliveries, by what it holds
 //! of and promised to the connection, by what it promised to all, and by use: it begins small and doubles each time that half of it was used
-//! up, so that sessions which send nothing keep nothing back. One frame is promised whatever the bounds say to a session
-//! of which nothing is held: each can go on, one frame at a time, and what it sends has to leave before the next.
+//! up, so that sessions which send nothing keep nothing back. Whatever the bounds say, a session of which nothing is held
+//! gets one frame: each can go on, one frame at a time, and what it sends has to leave before the next. That frame is in no
+//! account until it comes, or until there is room for it: sessions cost a peer little, and must not use up what others are
+//! promised.
 //!
 //! The unsettled deliveries that a session has and those that its window can bring are `unsettled_max` at most, but that one
 //! which still arrives counts already: its rest may come whatever else is unsettled, a frame at a time. A peer may begin others
@@ -22,13 +24,27 @@ pub(super) struct Held {
     memory: Arc<Memory>,
     pub bytes: usize,
     promised_bytes: usize,
-    /// What its links count as.
-    pub links_bytes: usize,
+    /// What its sessions and links count as.
+    kept_bytes: usize,
+    /// The most links at a time since there was none.
+    pub link_places: usize,
 }
 
 impl Held {
     pub(super) fn new(memory: Arc<Memory>) -> Held {
-        Held { memory, bytes: 0, promised_bytes: 0, links_bytes: 0 }
+        Held { memory, bytes: 0, promised_bytes: 0, kept_bytes: 0, link_places: 0 }
+    }
+
+    /// A session or a link is there, or a part of one.
+    pub(super) fn keep(&mut self, bytes: usize) {
+        self.kept_bytes += bytes;
+        self.memory.add(bytes);
+    }
+
+    /// It is gone.
+    pub(super) fn let_go(&mut self, bytes: usize) {
+        self.kept_bytes -= bytes;
+        self.memory.remove(bytes);
     }
 
     /// The connection ends: nothing more comes.
@@ -40,7 +56,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.break_promises();
-        self.memory.remove(self.links_bytes);
+        self.memory.remove(self.kept_bytes);
     }
 }
 
@@ -71,26 +87,24 @@ impl Engine {
         }
         let memory = &self.settings.memory;
         // What came since the last time is held now, or gone.
-        let outstanding = session.incoming_window as usize * frame_bytes;
+        let outstanding = session.promised_bytes.min(session.incoming_window as usize * frame_bytes);
         memory.redeem(session.promised_bytes - outstanding);
         self.held.promised_bytes -= session.promised_bytes - outstanding;
         let is_used = session.incoming_window <= session.incoming_window_told / 2 && session.incoming_window_told > 0;
         let target = session.window_bytes.max(frame_bytes).saturating_mul(if is_used { 2 } else { 1 });
-        let wanted = session.window_wanted(target, &self.settings).saturating_sub(session.incoming_window);
+        let wanted = (session.window_wanted(target, &self.settings) as usize * frame_bytes).saturating_sub(outstanding);
         let held = self.held.bytes + self.held.promised_bytes;
         let by_connection = self.settings.connection_incoming_bytes.saturating_sub(held);
-        let granted = memory.promise((wanted as usize * frame_bytes).min(by_connection / frame_bytes * frame_bytes));
-        let mut frames = granted / frame_bytes;
+        let granted = memory.promise(wanted.min(by_connection / frame_bytes * frame_bytes));
+        let frames = granted / frame_bytes;
         memory.redeem(granted - frames * frame_bytes);
-        let is_idle = session.held_bytes == 0 && session.window_by_unsettled(&self.settings) > 0;
-        if frames == 0 && session.incoming_window == 0 && is_idle {
-            memory.promise_anyway(frame_bytes);
-            frames = 1;
-        }
         session.promised_bytes = outstanding + frames * frame_bytes;
         self.held.promised_bytes += frames * frame_bytes;
-        if frames > 0 {
-            session.incoming_window += frames as u32;
+        let is_idle = session.held_bytes == 0 && session.window_by_unsettled(&self.settings) > 0;
+        let window = (session.promised_bytes / frame_bytes) as u32;
+        let window = window.max(u32::from(is_idle)).max(session.incoming_window);
+        if window > session.incoming_window {
+            session.incoming_window = window;
             session.incoming_window_told = session.incoming_window;
             session.window_bytes = target.min(self.settings.incoming_bytes_full());
             session.incoming_window_low = (session.window_bytes / frame_bytes / 2) as u32;

@@ -451,7 +451,9 @@ impl Simulation {
                 }
             }
             Event::SessionEnded { condition, .. } => {
-                if condition.is_some() {
+                let is_refused =
+                    |why: &String| why.starts_with("amqp:resource-limit-exceeded") && self.world.was_full();
+                if condition.as_ref().is_some_and(|why| !is_refused(why)) {
                     self.fail(format!("the router ended a session of client {actor}: {condition:?}"));
                 }
             }

@@ -76,6 +76,11 @@ impl Link {
         self.state == LinkState::Attached
     }
 
+    /// The router's attach never came.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.remote_handle.is_none()
+    }
+
     /// A delivery is begun and not ended.
     pub fn is_sending(&self) -> bool {
         self.sending.is_some()

@@ -88,7 +88,7 @@ pub enum Event {
         link: LinkIndex,
         address: Option<String>,
     },
-    /// The link is over. `refused`: the attach was answered with a null terminus.
+    /// The link is over. `refused`: the attach was answered with a null terminus, or with the session's end.
     Detached {
         link: LinkIndex,
         refused: bool,
@@ -408,9 +408,9 @@ impl Client {
         for (place, link) in self.links.iter_mut().enumerate() {
             if link.session == index && link.state != LinkState::Over {
                 link.state = LinkState::Over;
-                let condition = condition.clone();
+                let (condition, refused) = (condition.clone(), link.is_unanswered());
                 let link = LinkIndex(place);
-                self.events.push_back(Event::Detached { link, refused: false, closed: false, condition });
+                self.events.push_back(Event::Detached { link, refused, closed: false, condition });
             }
         }
         self.events.push_back(Event::SessionEnded { session: index, condition });
