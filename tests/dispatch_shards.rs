@@ -69,6 +69,36 @@ fn attach_dynamic(client: &mut Client, handle: u32) {
     client.attach(0, Attach { source: Some(&dynamic), target: Some(&target(None)), ..attach });
 }
 
+/// Lanes are stuck, and by flows of this connection's receiver its shard has so much for the receiver's that it rests.
+fn crowd(mesh: &mut Mesh, noisy: usize) {
+    mesh.room = 0;
+    for round in 0..200 {
+        for credit in 0..1000 {
+            mesh.client(noisy).credit(0, 0, 0, 1 + (round + credit) % 50);
+        }
+        mesh.pump();
+        if mesh.client(noisy).has_output() {
+            return;
+        }
+    }
+    panic!("it is read for ever");
+}
+
+/// Lanes have room again, and all that waited for it comes.
+fn relieve(mesh: &mut Mesh) {
+    mesh.room = usize::MAX;
+    for _ in 0..50 {
+        mesh.pump();
+    }
+}
+
+/// A connection's socket breaks.
+fn break_off(mesh: &mut Mesh, index: usize) {
+    let Connection { shard, id, .. } = mesh.connections.remove(index);
+    mesh.shards[shard].end_of_stream(id, mesh.now);
+    mesh.shards[shard].closed(id, mesh.now);
+}
+
 /// A connection lives where its address is, whoever accepted it, and then nothing crosses.
 #[test]
 fn one_address_is_one_shard() {
@@ -489,10 +519,7 @@ fn a_lost_connection_elsewhere_ends_its_deliveries() {
     }
     mesh.pump();
     assert_eq!(received(mesh.client(consumer)).len(), 3);
-    let Connection { shard, id, .. } = mesh.connections[consumer];
-    mesh.shards[shard].end_of_stream(id, mesh.now);
-    mesh.shards[shard].closed(id, mesh.now);
-    mesh.connections.remove(consumer);
+    break_off(&mut mesh, consumer);
     mesh.pump();
     let frames = mesh.client(producer).frames();
     let told: Vec<(u32, u32, Option<u8>)> = frames
@@ -521,27 +548,81 @@ fn a_stuck_lane_makes_who_fills_it_rest() {
     mesh.client(calm).credit(0, 0, 0, 100);
     mesh.pump();
     mesh.client(calm).frames();
-    mesh.room = 0;
     let before = mesh.notes();
-    for round in 0..200 {
-        for credit in 0..1000 {
-            mesh.client(noisy).credit(0, 0, 0, 1 + (round + credit) % 50);
-        }
-        mesh.pump();
-        if mesh.client(noisy).has_output() {
-            break;
-        }
-    }
+    crowd(&mut mesh, noisy);
     assert!(mesh.notes() - before < 10_000, "{} notes", mesh.notes() - before);
-    assert!(mesh.client(noisy).has_output(), "it is read no more");
     mesh.client(calm).send(0, 1, 0, &message(1));
     mesh.pump();
     assert_eq!(received(mesh.client(calm)), [(0, 1)]);
     // The lane has room again, and it goes on.
-    mesh.room = usize::MAX;
-    for _ in 0..50 {
-        mesh.pump();
-    }
+    relieve(&mut mesh);
     assert!(!mesh.client(noisy).has_output());
+    mesh.end();
+}
+
+/// A connection that rests for a crowded shard has said more than was acted on when its socket breaks: all of it is heard, and
+/// on no shard anything of it is left.
+#[test]
+fn a_connection_that_ends_while_it_rests_is_over_on_every_shard() {
+    let mut mesh = Mesh::new(2).stay();
+    let (address, noise) = (owned_by(1, 2, "queue"), owned_by(1, 2, "noise"));
+    let (noisy, producer, heir) = (mesh.connect(0), mesh.connect(1), mesh.connect(1));
+    mesh.client(noisy).attach_receiver(0, 0, "r", &noise);
+    mesh.client(producer).attach_sender(0, 0, "s", &address);
+    mesh.pump();
+    let known = |mesh: &Mesh| {
+        let routers = mesh.shards.iter().map(|shard| shard.router());
+        routers.map(|router| (router.connections_len(), router.links_len())).collect::<Vec<_>>()
+    };
+    let before = known(&mesh);
+    let doomed = mesh.connect(0);
+    mesh.client(doomed).attach_sender(0, 0, "s", &address);
+    mesh.client(doomed).attach_receiver(0, 1, "r", &address);
+    mesh.client(doomed).credit(0, 1, 0, 100);
+    mesh.pump();
+    assert_eq!(known(&mesh), [(before[0].0 + 1, before[0].1), (before[1].0, before[1].1 + 2)]);
+    let credit = granted(mesh.client(doomed));
+    crowd(&mut mesh, noisy);
+    let notes = mesh.notes();
+    for number in 0..credit {
+        mesh.client(doomed).send(0, 0, number, &message(u64::from(number)));
+    }
+    mesh.read(64 * 1024);
+    assert_eq!(mesh.notes() - notes, 1, "it rests behind its first transfer");
+    break_off(&mut mesh, doomed);
+    assert_eq!(mesh.notes() - notes, u64::from(credit) + 1, "the others are told of, and its end");
+    relieve(&mut mesh);
+    assert_eq!(known(&mesh), before);
+    // What comes now goes to who is there.
+    mesh.client(heir).attach_receiver(0, 0, "r", &address);
+    mesh.client(heir).credit(0, 0, 0, 100);
+    mesh.pump();
+    for number in 0..4 {
+        mesh.client(producer).send(0, 0, number, &message(100 + u64::from(number)));
+    }
+    mesh.pump();
+    assert_eq!(received(mesh.client(heir)), [(0, 100), (0, 101), (0, 102), (0, 103)]);
+    mesh.end();
+}
+
+/// The attach that would make a connection move is behind what was acted on when its socket breaks: it goes nowhere, and the
+/// links that would have stayed here end with it.
+#[test]
+fn a_connection_that_ends_with_an_attach_unheard_moves_nowhere() {
+    let mut mesh = Mesh::new(2);
+    let client = mesh.connect(0);
+    attach_dynamic(mesh.client(client), 0);
+    mesh.pump();
+    // More than its share of events, in one read.
+    for credit in 0..20_000 {
+        mesh.client(client).credit(0, 0, 0, 1 + credit % 50);
+    }
+    mesh.client(client).attach_sender(0, 1, "s", &owned_by(1, 2, "queue"));
+    mesh.read(usize::MAX);
+    let Connection { shard, id, .. } = mesh.connections[client];
+    assert!(!mesh.shards[shard].wants_input(id), "it has had its share");
+    assert_eq!(mesh.shards[shard].poll_move(), None, "the attach is behind that");
+    break_off(&mut mesh, client);
+    mesh.pump();
     mesh.end();
 }

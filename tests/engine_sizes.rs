@@ -56,6 +56,20 @@ fn a_whole_message_beyond_the_receivers_size_is_refused_and_uses_no_credit() {
     assert_eq!(transfers(&pair.client.frames()).len(), 1);
 }
 
+/// The next one goes out as soon as its link is free: the credit that is told then is less by it.
+#[test]
+fn credit_that_a_refused_message_leaves_is_told_as_it_is_by_then() {
+    let (mut pair, link) = with_small_receiver(100, 2);
+    let large = pair.next_delivery();
+    assert_eq!(pair.engine.send(link, large, 0, false, true, payload(101)), Sent::Partly);
+    assert!(matches!(pair.engine.poll_event(), Some(Event::Refused { .. })));
+    assert!(matches!(pair.engine.poll_event(), Some(Event::PayloadSent { complete: true, .. })));
+    let next = pair.next_delivery();
+    assert_eq!(pair.engine.send(link, next, 0, false, true, payload(100)), Sent::Whole { room: true });
+    pair.pump();
+    assert!(matches!(pair.events[..], [Event::Credit { delivery_count: 1, limit: 2, .. }]));
+}
+
 #[test]
 fn a_stream_that_grows_beyond_the_receivers_size_is_aborted() {
     let (mut pair, link) = with_small_receiver(1000, 2);

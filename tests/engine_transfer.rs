@@ -2,7 +2,7 @@
 
 mod support;
 
-use ringway::engine::{Event, Sent, Settings};
+use ringway::engine::{Event, LinkAnswer, Sent, Settings};
 use ringway::limits::{COPY_BYTES_MAX, OUTPUT_MARK_BYTES};
 use ringway::payload::{Payload, Pool, Range};
 use ringway::wire::performative::{Begin, Flow, Open, Performative, Transfer};
@@ -394,6 +394,53 @@ fn a_held_delivery_that_never_began_is_given_up_without_a_word() {
     pair.pump();
     assert!(pair.client.frames().is_empty());
     assert!(matches!(pair.events[..], [Event::Credit { delivery_count: 0, limit: 5, .. }]));
+}
+
+/// What went out since an event of its credit was due has used some of that when it is told.
+#[test]
+fn credit_is_told_as_it_is_by_then() {
+    let (mut pair, link) = Pair::with_receiver(Settings::default(), 1_000);
+    let send = |pair: &mut Pair, payload: &[u8]| {
+        let delivery = pair.next_delivery();
+        (delivery, pair.engine.send(link, delivery, 0, true, true, Payload::copied(payload)))
+    };
+    let mut sent = 1;
+    while send(&mut pair, &bytes(10_000)).1 == (Sent::Whole { room: true }) {
+        sent += 1;
+    }
+    // It waits for room, and is given up.
+    let (held, waits) = send(&mut pair, b"held");
+    assert_eq!(waits, Sent::Partly);
+    assert_eq!(pair.engine.send_abort(link, held), Sent::Whole { room: false });
+    pair.transmit();
+    for _ in 0..3 {
+        assert_eq!(send(&mut pair, b"next").1, Sent::Whole { room: true });
+        sent += 1;
+    }
+    pair.pump();
+    assert_eq!(names(&pair.events), ["credit", "session-writable"]);
+    let Event::Credit { delivery_count, limit, .. } = pair.events[0] else { panic!() };
+    assert_eq!((delivery_count, limit), (sent, 1_000));
+    assert_eq!(transfers(&pair.client.frames()).len(), sent as usize);
+}
+
+/// The same of credit that came before its link's attach was answered.
+#[test]
+fn credit_that_was_pipelined_is_told_as_it_is_by_then() {
+    let mut pair = Pair::opened(Settings::default());
+    pair.accepts = false;
+    pair.client.attach_receiver(0, 0, "receiver", "a");
+    pair.client.credit(0, 0, 0, 5);
+    pair.pump();
+    assert_eq!(names(&pair.events), ["attached"]);
+    let (link, token) = (pair.attached(), pair.token());
+    pair.engine.accept_link(link, token, LinkAnswer::default());
+    let delivery = pair.next_delivery();
+    let sent = pair.engine.send(link, delivery, 0, false, true, Payload::copied(b"one"));
+    assert_eq!(sent, Sent::Whole { room: true });
+    pair.pump();
+    assert!(matches!(pair.events[1..], [Event::Credit { delivery_count: 1, limit: 5, .. }]));
+    assert_eq!(pair.client.briefs(), ["attach", "transfer"]);
 }
 
 #[test]

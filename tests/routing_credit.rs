@@ -4,6 +4,7 @@
 mod support;
 
 use ringway::ids::LinkId;
+use ringway::limits::STREAM_BYTES_MIN;
 use ringway::link::{ReceiverSettleMode, SenderSettleMode};
 use ringway::memory::Memory;
 use ringway::outcome::{State, StateKind};
@@ -243,6 +244,43 @@ fn a_poller_that_drains_gets_each_message_once() {
     }
     assert_eq!((got, has), (100, 0));
     bench.close_all(&[connection]);
+}
+
+/// Its drain is answered when its link is free. With new credit by then, the answer isn't one any more: it would take that back.
+#[test]
+fn a_drain_that_is_answered_late_takes_no_new_credit_back() {
+    for has_new_credit in [false, true] {
+        let mut bench = share(100);
+        let connection = bench.connect(250);
+        let consumer = bench.consumer(connection, "q", 10);
+        let sender = bench.sender(connection, "q");
+        bench.take();
+        let large = "x".repeat(STREAM_BYTES_MIN);
+        let stream = bench.begin(sender, 0, false, &large);
+        assert_eq!(bench.take(), [Out::Send(consumer, large, false, false)]);
+        bench.router.credit(consumer, 1, 10, true, bench.now);
+        bench.more(stream, "end", true);
+        assert_eq!(bench.take(), [Out::More(consumer, "end".into(), true)]);
+        // The sender gives nothing back; the wait for it is over while the stream is under way.
+        bench.now = bench.now + bench.router.settings().drain_wait;
+        bench.router.handle_timeout(bench.now);
+        assert_eq!(bench.take(), []);
+        bench.router.payload_sent(stream, STREAM_BYTES_MIN + "end".len(), true, bench.now);
+        if !has_new_credit {
+            assert_eq!(bench.take(), [Out::Drained(consumer)]);
+            bench.close_all(&[connection]);
+            continue;
+        }
+        bench.router.credit(consumer, 1, 11, false, bench.now);
+        assert_eq!(bench.take(), []);
+        bench.send(sender, 1, false, "next");
+        assert_eq!(bench.take(), [sent(consumer, "next")]);
+        // The next drain has its own answer.
+        bench.router.credit(consumer, 2, 11, true, bench.now);
+        bench.router.sender_drained(sender, u32::MAX, bench.now);
+        assert_eq!(bench.take(), [Out::Drained(consumer)]);
+        bench.close_all(&[connection]);
+    }
 }
 
 #[test]
