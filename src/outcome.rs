@@ -47,17 +47,6 @@ impl State {
         self.encoded.as_ref().map_or(0, |encoded| encoded.len())
     }
 
-    /// As equality, at once for two of the same disposition.
-    #[inline]
-    pub fn is_same(&self, other: &State) -> bool {
-        self.kind == other.kind
-            && match (&self.encoded, &other.encoded) {
-                (None, None) => true,
-                (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs) || ours == theirs,
-                _ => false,
-            }
-    }
-
     /// Whether this is an outcome (it ends the delivery), not a state on the way.
     #[inline]
     pub fn is_terminal(&self) -> bool {

@@ -64,7 +64,7 @@ impl Dispatch {
                     self.settle_request(delivery, State::ACCEPTED, now);
                 }
                 Verdict::Reject(delivery, request) => {
-                    let text = "answers to earlier requests wait for their receiver";
+                    let text = "answers to earlier requests wait for their receiver, or there is no memory for more";
                     self.settle_request(delivery, rejected("amqp:resource-limit-exceeded", text), now);
                     self.request_over(request.connection, request.address, now);
                 }

@@ -16,6 +16,7 @@
 
 use crate::ids::{DeliveryId, LinkHandle, LinkId, SessionNumber, ShardId, WireDelivery};
 use crate::payload::Payload;
+use crate::routing::own_handle;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Where management is asked: `$management` in the network, and on this router (`_local/…`, `_topo/0/<id>/…`).
@@ -82,11 +83,6 @@ impl Requester {
     fn new(first: LinkId) -> Requester {
         Requester { first, from: None, is_busy: false, bytes: 0, is_gone: false }
     }
-
-    /// What other shards call the link of its answers.
-    fn handle(&self) -> LinkHandle {
-        LinkHandle { index: self.first.index, generation: self.first.generation }
-    }
 }
 
 /// What is to be done about the oldest requests.
@@ -104,7 +100,7 @@ pub struct Service {
     waiting: VecDeque<Arrived>,
     /// By their connections' numbers.
     requesters: BTreeMap<u64, Requester>,
-    /// The links of their answers, by handle.
+    /// The links of their answers, by the handle that other shards know.
     links: BTreeMap<LinkHandle, LinkId>,
     /// Control had no room for one.
     is_pushed_back: bool,
@@ -205,9 +201,12 @@ impl Service {
     ) -> Option<(LinkHandle, LinkId)> {
         let known = self.requesters.get_mut(&connection)?;
         known.bytes += bytes;
-        let handle = known.handle();
-        let from = *known.from.get_or_insert_with(|| attach(known.first));
-        self.links.insert(handle, from);
+        let handle = own_handle(known.first);
+        let from = *known.from.get_or_insert_with(|| {
+            let from = attach(known.first);
+            self.links.insert(handle, from);
+            from
+        });
         Some((handle, from))
     }
 
@@ -238,7 +237,7 @@ impl Service {
             return None;
         }
         let known = self.requesters.remove(&connection)?;
-        self.links.remove(&known.handle());
+        self.links.remove(&own_handle(known.first));
         known.from
     }
 }

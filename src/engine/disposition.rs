@@ -46,11 +46,9 @@ pub(super) struct Dispositions {
 impl Dispositions {
     #[inline]
     fn takes(&self, state: &Option<State>, settled: bool) -> bool {
-        let same = || match (&self.state, state) {
-            (Some(ours), Some(other)) => ours.is_same(other),
-            (ours, other) => ours.is_none() && other.is_none(),
-        };
-        self.ranges.is_empty() || (self.settled == settled && self.ranges.len() < RANGES_MAX && same())
+        // States of the same disposition are equal at a look, since they share their encoding.
+        let is_same = || self.state == *state;
+        self.ranges.is_empty() || (self.settled == settled && self.ranges.len() < RANGES_MAX && is_same())
     }
 
     #[inline]

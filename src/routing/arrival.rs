@@ -64,14 +64,15 @@ impl Router {
         link.counters.arrived(arrival.settled);
         let link_address = link.address;
         let sender = link.sender_mut()?;
+        let mut is_dry = false;
         if let Some(fixed) = &mut sender.fixed {
             fixed.arrived();
-            if fixed.unused() == 0 {
+            is_dry = fixed.unused() == 0;
+            if is_dry {
                 sender.activity.dry_since = self.now;
             }
         }
         let credit_slot = sender.slot;
-        let is_dry = sender.fixed.as_ref().is_some_and(|fixed| fixed.unused() == 0);
         if !self.settings.sabotage.meets(Sabotage::Miscount, arrival.wire.delivery_id) {
             self.totals.arrived(arrival.settled);
         }

@@ -6,7 +6,15 @@ use slab::Slab;
 use std::collections::BTreeMap;
 
 /// Lists of ids of which some are gone are swept when they have grown to a power of two from this one on.
-pub const SWEPT_MIN: usize = 64;
+const SWEPT_MIN: usize = 64;
+
+/// Adds to such a list. `is_here`: whether what an id names still is.
+pub fn push_swept<T>(list: &mut Vec<T>, id: T, is_here: impl FnMut(&T) -> bool) {
+    list.push(id);
+    if list.len().is_power_of_two() && list.len() >= SWEPT_MIN {
+        list.retain(is_here);
+    }
+}
 
 /// A session's place in [`Connections`].
 pub type SessionSlot = u32;
@@ -177,11 +185,9 @@ impl Connections {
     }
 
     /// A sender is detached, and deliveries of it are still here. `is_here`: whether that is so of another one.
-    pub fn note_left(&mut self, id: ConnectionId, link: LinkId, is_here: impl Fn(LinkId) -> bool) {
-        let Some(connection) = self.get_mut(id) else { return };
-        connection.left.push(link);
-        if connection.left.len().is_power_of_two() && connection.left.len() >= SWEPT_MIN {
-            connection.left.retain(|link| is_here(*link));
+    pub fn note_left(&mut self, id: ConnectionId, link: LinkId, is_here: impl Fn(&LinkId) -> bool) {
+        if let Some(connection) = self.get_mut(id) {
+            push_swept(&mut connection.left, link, is_here);
         }
     }
 

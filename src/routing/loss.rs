@@ -123,7 +123,7 @@ impl Router {
             slot = next;
         }
         if let Some(link) = self.links.get(link_id) {
-            self.connections.note_left(link.port.connection, link_id, |link| self.links.contains(link));
+            self.connections.note_left(link.port.connection, link_id, |link| self.links.contains(*link));
         }
     }
 

@@ -56,6 +56,7 @@ pub use counters::Counters;
 pub use direct::{Told, Way};
 pub use latency::{LatencySummary, Spread, SPREAD_BOUNDS_MICROSECONDS};
 pub use name::{normalise, owner, owner_of};
+pub use own::own_handle;
 pub use rate::Rate;
 pub use router::{Arrival, Attach, Attached, Router};
 pub use rows::{AddressRow, AlertRow, CreditRow, LinkRow};

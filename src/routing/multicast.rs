@@ -155,11 +155,20 @@ impl Router {
 
     /// Copies that wait in their consumers' queues go, since nobody hears of them any more.
     pub(super) fn drop_waiting_copies(&mut self, message: Slot) {
+        self.each_waiting_copy(message, Router::drop_copy);
+    }
+
+    /// A message's copies that wait for their consumers go: those miss it.
+    pub(super) fn miss_waiting_copies(&mut self, message: Slot) {
+        self.each_waiting_copy(message, Router::miss_copy);
+    }
+
+    fn each_waiting_copy(&mut self, message: Slot, end: fn(&mut Router, Slot)) {
         let mut copy = self.deliveries[message].copies.head;
         while copy != NONE {
             let next = self.deliveries.next(By::Sender, copy);
             if self.deliveries[copy].stage == Stage::Waiting {
-                self.drop_copy(copy);
+                end(self, copy);
             }
             copy = next;
         }
@@ -171,18 +180,6 @@ impl Router {
             let consumer = self.links.get(link_id).and_then(|link| link.consumer());
             let Some(copy) = consumer.map(|consumer| consumer.queue.head).filter(|copy| *copy != NONE) else { return };
             self.miss_copy(copy);
-        }
-    }
-
-    /// A message's copies that wait for their consumers go: those miss it.
-    pub(super) fn miss_waiting_copies(&mut self, message: Slot) {
-        let mut copy = self.deliveries[message].copies.head;
-        while copy != NONE {
-            let next = self.deliveries.next(By::Sender, copy);
-            if self.deliveries[copy].stage == Stage::Waiting {
-                self.miss_copy(copy);
-            }
-            copy = next;
         }
     }
 

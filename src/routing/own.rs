@@ -12,7 +12,7 @@ use crate::routing::router::{Attach, Router};
 use crate::routing::settings::{AddressAttributes, Treatment};
 
 /// The handle of the router's own link that goes with a peer's.
-pub(super) fn own_handle(link: LinkId) -> LinkHandle {
+pub fn own_handle(link: LinkId) -> LinkHandle {
     LinkHandle { index: link.index, generation: link.generation }
 }
 

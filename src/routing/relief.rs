@@ -11,8 +11,8 @@
 use crate::ids::{ConnectionId, DeliveryId, LinkId, SessionNumber};
 use crate::limits;
 use crate::outcome::State;
-use crate::routing::connection::{SessionSlot, SWEPT_MIN};
-use crate::routing::delivery::{By, Kind, Slot, Stage};
+use crate::routing::connection::{push_swept, SessionSlot};
+use crate::routing::delivery::{By, Deliveries, Kind, Slot, Stage};
 use crate::routing::delivery::{COMPLETE, CUT};
 use crate::routing::link::Link;
 use crate::routing::router::Router;
@@ -20,6 +20,10 @@ use crate::time::Time;
 
 /// Bytes of an incomplete delivery that may wait without counting as held by its session.
 const LENT_BYTES_MAX: u64 = limits::SESSION_INCOMING_BYTES as u64;
+
+fn is_incomplete(deliveries: &Deliveries, id: DeliveryId) -> bool {
+    deliveries.slot(id).is_some_and(|slot| !deliveries[slot].is(COMPLETE | CUT))
+}
 
 impl Router {
     /// A session's window is shut: it brought as much payload as the router may hold of it. `shared`: other shards have links
@@ -46,12 +50,10 @@ impl Router {
     /// An incomplete delivery waits for its rest.
     pub(super) fn note_buffering(&mut self, slot: Slot, session: SessionSlot) {
         let id = self.deliveries.id(slot);
-        let buffering = &mut self.connections.sessions[session as usize].buffering;
-        buffering.push(id);
-        if buffering.len().is_power_of_two() && buffering.len() >= SWEPT_MIN {
-            let deliveries = &self.deliveries;
-            buffering.retain(|id| deliveries.slot(*id).is_some_and(|slot| deliveries[slot].stage == Stage::Buffering));
-        }
+        let (sessions, deliveries) = (&mut self.connections.sessions, &self.deliveries);
+        push_swept(&mut sessions[session as usize].buffering, id, |id| {
+            deliveries.slot(*id).is_some_and(|slot| deliveries[slot].stage == Stage::Buffering)
+        });
     }
 
     /// An incomplete delivery is on its way to a consumer, or to nobody: its session may wait for the rest of it, at once where
@@ -61,20 +63,15 @@ impl Router {
         let id = self.deliveries.id(slot);
         let link_id = self.deliveries[slot].in_link;
         let Some(session) = self.links.get(link_id).map(|link| link.session_slot) else { return };
-        let under_way = &mut self.connections.sessions[session as usize].under_way;
-        under_way.push(id);
-        if under_way.len().is_power_of_two() && under_way.len() >= SWEPT_MIN {
-            self.sweep_under_way(session);
-        }
+        let (sessions, deliveries) = (&mut self.connections.sessions, &self.deliveries);
+        push_swept(&mut sessions[session as usize].under_way, id, |id| is_incomplete(deliveries, *id));
         self.note_starved(link_id);
     }
 
     /// Forgets those that are over or complete. Each is forgotten once.
     fn sweep_under_way(&mut self, session: SessionSlot) {
-        let deliveries = &self.deliveries;
-        let is_incomplete = |slot: Slot| !deliveries[slot].is(COMPLETE | CUT);
-        let under_way = &mut self.connections.sessions[session as usize].under_way;
-        under_way.retain(|id| deliveries.slot(*id).is_some_and(is_incomplete));
+        let (sessions, deliveries) = (&mut self.connections.sessions, &self.deliveries);
+        sessions[session as usize].under_way.retain(|id| is_incomplete(deliveries, *id));
     }
 
     /// Whether a delivery goes on only when more of it comes.

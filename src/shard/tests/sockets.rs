@@ -1,6 +1,7 @@
 use super::echo::{Manner, Running};
 use crate::engine;
 use crate::shard::{Listener, Order};
+use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -196,6 +197,9 @@ fn who_is_connected_is_served_while_others_come() {
                     let mut last = many.last().unwrap();
                     last.write_all(b"l").unwrap();
                     last.read_exact(&mut [0]).unwrap();
+                    // So many ends in order would keep their ports for a minute.
+                    let at_once = Some(Duration::ZERO);
+                    many.iter().for_each(|stream| SockRef::from(stream).set_linger(at_once).unwrap());
                 }
             });
         }

@@ -3,6 +3,7 @@
 
 usage: management.py SCENARIO HOST PORT
 Prints PASS, or FAIL and why; figures in front of PASS where a scenario has some."""
+import itertools
 import sys
 import time
 import traceback
@@ -127,7 +128,8 @@ def entities():
     connection.create_receiver('shared/y', credit=1)
     assert [row['distribution'] for row in node.query('router.address') if row['key'] == 'M0shared/y'] == ['balanced']
 
-    port = str(int(PORT) + 12000)
+    # Below the range of outgoing connections' ports, and of the routers under test.
+    port = str(int(PORT) - 12000)
     listener = {'type': PREFIX + 'listener', 'name': 'l9'}
     made = node.ok('CREATE', {'host': HOST, 'port': port, 'saslMechanisms': 'ANONYMOUS'}, 201, **listener)
     assert made['identity'] == 'listener/%s:%s:l9' % (HOST, port) and made['role'] == 'normal', made
@@ -223,19 +225,33 @@ def marks():
         receiver.close()
 
 
+def in_turn(connection, count):
+    """Links to management, each closed before the next one comes."""
+    for number in range(count):
+        sender = connection.create_sender('$management', name='sender-%d' % number)
+        yield sender
+        sender.close()
+
+
+def rejections(senders, reply_to):
+    """How many of the requests, one on each of these links, are rejected."""
+    rejected = 0
+    for number, sender in enumerate(senders):
+        try:
+            sender.send(Message(reply_to=reply_to, correlation_id=number, properties={'operation': 'GET-TYPES'}))
+        except Exception as error:
+            assert 'SendException' in type(error).__name__, error
+            rejected += 1
+    return rejected
+
+
 def slow():
     """A requester that doesn't take its answers has its requests rejected, and holds nobody else up."""
     connection = connect()
     sender = connection.create_sender('$management')
     receiver = connection.create_receiver(None, dynamic=True, credit=0)
     reply_to = receiver.link.remote_source.address
-    rejected = 0
-    for number in range(200):
-        try:
-            sender.send(Message(reply_to=reply_to, correlation_id=number, properties={'operation': 'GET-TYPES'}))
-        except Exception as error:
-            assert 'SendException' in type(error).__name__, error
-            rejected += 1
+    rejected = rejections([sender] * 200, reply_to)
     assert rejected >= 100, rejected
     assert Node().query('router')[0]['id'] == 'router.under.test'
     # What was answered before is still there.
@@ -244,28 +260,11 @@ def slow():
         assert receiver.receive(timeout=10).correlation_id == number
     sender.send(Message(reply_to=reply_to, correlation_id='again', properties={'operation': 'GET-TYPES'}))
     assert receiver.receive(timeout=10).correlation_id == 'again'
-    # A new link for each request is the same requester.
-    rejected = 0
-    for number in range(200):
-        sender = connection.create_sender('$management', name='sender-%d' % number)
-        try:
-            sender.send(Message(reply_to=reply_to, correlation_id=number, properties={'operation': 'GET-TYPES'}))
-        except Exception as error:
-            assert 'SendException' in type(error).__name__, error
-            rejected += 1
-        sender.close()
-    # What credit is left takes the first ones.
-    assert rejected == 0, rejected
+    # A new link for each request is the same requester; what credit is left takes the first answers.
+    links = in_turn(connection, 500)
+    assert rejections(itertools.islice(links, 200), reply_to) == 0
     receiver.link.drain(0)
-    for number in range(300):
-        sender = connection.create_sender('$management', name='again-%d' % number)
-        try:
-            sender.send(Message(reply_to=reply_to, correlation_id=number, properties={'operation': 'GET-TYPES'}))
-        except Exception as error:
-            assert 'SendException' in type(error).__name__, error
-            rejected += 1
-        sender.close()
-    assert rejected >= 200, rejected
+    assert rejections(links, reply_to) >= 200
 
 
 def many():
