@@ -274,10 +274,16 @@ impl Ring {
         self.enter(0, EnterFlags::empty())
     }
 
+    /// Whether something has completed. Costs a look at memory.
+    #[inline]
+    pub fn has_completions(&mut self) -> bool {
+        !self.ring.completion().is_empty()
+    }
+
     /// Whether something has completed, or would with the next enter. Costs a look at memory.
     #[inline]
     pub fn has_news(&mut self) -> bool {
-        self.ring.submission().taskrun() || !self.ring.completion().is_empty()
+        self.ring.submission().taskrun() || self.has_completions()
     }
 
     /// Copies out what has completed. `into` is empty before.

@@ -6,7 +6,7 @@ use super::application::Application;
 use super::buffers::ReceiveBuffers;
 use super::mailbox::{Mailbox, Order, Report};
 use super::ring::{Completion, Operation, Ring, RingError, INDEX_MAX};
-use super::spin::{self, Spin};
+use super::spin::Spin;
 use super::stream::{Message, Phase, SendOutcome, Stream, Travelling};
 use super::timers::{Timer, Timers};
 use super::{Listener, ShardError};
@@ -221,20 +221,26 @@ impl<A: Application> Turn<A> {
     #[inline]
     fn look_longer(&mut self, timeout: Option<Duration>) -> io::Result<bool> {
         if !self.busy_poll.is_zero() {
+            self.ring.submit_and_look()?;
             return self.poll_busily(timeout.map_or(self.busy_poll, |timeout| timeout.min(self.busy_poll)));
         }
-        if !self.spin.is_worth() || timeout.is_some_and(|timeout| timeout < spin::LOOK) {
+        let Some(look) = self.spin.look() else { return Ok(false) };
+        if timeout.is_some_and(|timeout| timeout < look.time()) {
             return Ok(false);
         }
-        let found = self.poll_busily(spin::LOOK)?;
-        self.spin.looked(found);
+        self.ring.submit_and_look()?;
+        // Where something is there at once, no sleep would have followed.
+        let is_look = !self.ring.has_completions();
+        let found = self.poll_busily(look.time())?;
+        if is_look {
+            self.spin.looked(look, found);
+        }
         Ok(found)
     }
 
     /// Looks for something to do for so long. Not asleep, a shard needs no interrupt and no switch to wake up, and others no
     /// doorbell.
     fn poll_busily(&mut self, limit: Duration) -> io::Result<bool> {
-        self.ring.submit_and_look()?;
         let begin = Instant::now();
         let mut entered = Duration::ZERO;
         loop {
