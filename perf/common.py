@@ -3,7 +3,7 @@ their environment.
 
 Environment variables: ROUTER, the program (target/release/ringway); ROUTER_CORES and LOAD_CORES, as taskset takes them
 (0 and 1): unpinned, figures of a closed loop flip with placement. REAL_TIME=1 gives both a real-time priority, for machines
-that do something else as well.
+that do something else as well (not for a load that polls: README.md).
 """
 
 import json
