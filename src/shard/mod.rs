@@ -174,6 +174,14 @@ fn why_not(starting: Vec<Starting>) -> ShardError {
     errors.last().unwrap_or_else(|| ShardError::Thread(io::Error::other("the thread ended at once")))
 }
 
+/// CPU that this thread or this process took so far, as the clock says.
+pub fn cpu_time(clock: libc::clockid_t) -> Option<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid pointer to a timespec.
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
+    (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
 /// Raises RLIMIT_NOFILE to its hard limit: each connection is a descriptor. Gives the limit that holds afterwards.
 pub fn raise_descriptor_limit() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

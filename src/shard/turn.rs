@@ -6,7 +6,7 @@ use super::application::Application;
 use super::buffers::ReceiveBuffers;
 use super::mailbox::{Mailbox, Order, Report};
 use super::ring::{Completion, Operation, Ring, RingError, INDEX_MAX};
-use super::spin::Spin;
+use super::spin::{self, Spin};
 use super::stream::{Message, Phase, SendOutcome, Stream, Travelling};
 use super::timers::{Timer, Timers};
 use super::{Listener, ShardError};
@@ -97,8 +97,6 @@ pub struct Turn<A: Application> {
     stop_deadline: Duration,
     busy_poll: Duration,
     spin: Spin,
-    /// When the sleep began that the shard wakes from.
-    slept_from: Option<Time>,
     pub counters: Counters,
 }
 
@@ -144,7 +142,6 @@ impl<A: Application> Turn<A> {
             stop_deadline,
             busy_poll,
             spin: Spin::new(),
-            slept_from: None,
             counters: Counters::default(),
         };
         turn.arm_bell();
@@ -197,19 +194,16 @@ impl<A: Application> Turn<A> {
         if self.look_longer(timeout)? {
             return Ok(());
         }
-        // The look took time, in latency mode perhaps all that there was.
-        let now = Time(self.origin.elapsed().as_nanos() as u64);
-        let timeout = end.map(|at| at.since(now));
+        // A look took time, in latency mode perhaps all that there was.
+        let timeout = end.map(|at| at.since(self.now));
         if timeout == Some(Duration::ZERO) {
             return self.ring.submit_and_look();
         }
-        self.slept_from = self.busy_poll.is_zero().then_some(now);
-        let timeout = timeout.filter(|_| !end.is_some_and(|at| self.alarm.covers(at, now, &mut self.ring)));
+        let timeout = timeout.filter(|_| !end.is_some_and(|at| self.alarm.covers(at, self.now, &mut self.ring)));
         if !self.post.has_peers() || matches!(self.stop, Stop::Draining(_)) {
             return self.ring.submit_and_wait(timeout);
         }
         if !self.post.arm() {
-            self.slept_from = None;
             return self.ring.submit_and_look();
         }
         let result = self.ring.submit_and_wait(timeout);
@@ -224,7 +218,9 @@ impl<A: Application> Turn<A> {
             self.ring.submit_and_look()?;
             return self.poll_busily(timeout.map_or(self.busy_poll, |timeout| timeout.min(self.busy_poll)));
         }
-        let Some(look) = self.spin.look() else { return Ok(false) };
+        let bytes = self.counters.bytes_received + self.counters.bytes_sent;
+        let cpu = || super::cpu_time(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default();
+        let Some(look) = self.spin.look(|| spin::Account { cpu: cpu(), bytes }) else { return Ok(false) };
         if timeout.is_some_and(|timeout| timeout < look.time()) {
             return Ok(false);
         }
@@ -238,7 +234,7 @@ impl<A: Application> Turn<A> {
         Ok(found)
     }
 
-    /// Looks for something to do for so long. Not asleep, a shard needs no interrupt and no switch to wake up, and others no
+    /// Looks for something to do for so long. True: there is. Not asleep, a shard needs no interrupt and no switch to wake up, and others no
     /// doorbell.
     fn poll_busily(&mut self, limit: Duration) -> io::Result<bool> {
         let begin = Instant::now();
@@ -252,6 +248,7 @@ impl<A: Application> Turn<A> {
             }
             let waited = begin.elapsed();
             if waited >= limit {
+                self.now = Time(self.origin.elapsed().as_nanos() as u64);
                 return Ok(false);
             }
             if waited - entered >= ENTER_WHILE_POLLING {
@@ -265,9 +262,6 @@ impl<A: Application> Turn<A> {
     fn turn(&mut self) {
         self.counters.turns += 1;
         self.now = Time(self.origin.elapsed().as_nanos() as u64);
-        if let Some(from) = self.slept_from.take() {
-            self.spin.slept(self.now.since(from));
-        }
 
         let mut completions = std::mem::take(&mut self.completions);
         self.ring.completions(&mut completions);

@@ -1,6 +1,7 @@
 //! What the kernel says of this process, by the names that dashboards know from other programs.
 
 use super::text::{Kind, Text};
+use crate::shard::cpu_time;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,7 +21,7 @@ impl Process {
         Process {
             virtual_bytes: memory_bytes(0),
             resident_bytes: memory_bytes(1),
-            cpu: cpu(),
+            cpu: cpu_time(libc::CLOCK_PROCESS_CPUTIME_ID),
             open_descriptors: fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as u64),
             max_descriptors: max_descriptors(),
             started_at: started.duration_since(UNIX_EPOCH).ok(),
@@ -59,13 +60,6 @@ fn page_bytes() -> u64 {
     // SAFETY: no pointers.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)
-}
-
-fn cpu() -> Option<Duration> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid pointer to a timespec.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 fn max_descriptors() -> Option<u64> {
