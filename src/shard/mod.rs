@@ -17,7 +17,7 @@
 //! - A buffer belongs to the kernel until its completion was taken; a connection's slot and its socket live until its
 //!   last completion.
 //! - Work in a turn is bounded by what completed, and each connection is flushed at most once.
-//! - On the message path nothing is allocated, and `io_uring_enter` is the only system call.
+//! - On the message path nothing is allocated, and `io_uring_enter` is the only system call (but for the CPU clock, in trials of `spin`).
 //!
 //! Files: `turn` first (the loop), then `stream` (a socket's life), `serve` (dispatch behind the sockets).
 
@@ -175,7 +175,7 @@ fn why_not(starting: Vec<Starting>) -> ShardError {
 }
 
 /// CPU that this thread or this process took so far, as the clock says.
-pub fn cpu_time(clock: libc::clockid_t) -> Option<Duration> {
+pub(crate) fn cpu_time(clock: libc::clockid_t) -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid pointer to a timespec.
     let result = unsafe { libc::clock_gettime(clock, &mut time) };

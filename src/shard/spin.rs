@@ -3,17 +3,19 @@
 //! A sleep costs a switch, an interrupt and a wake-up, here and at the peer whose answer ends it. Where peers answer soon, a *long* look
 //! saves more CPU than it takes, and most of the latency; anywhere else it is a loss. Which of both holds can't be told from how
 //! long sleeps take, since a peer that is asleep itself answers late, and one that was never left to fall asleep at once. So it
-//! is measured: now and then the other way is tried for some sleeps, and kept where the CPU for each byte falls by more than chance.
+//! is measured: now and then the other way is tried for some sleeps, and kept where twice in a row the CPU for each byte falls by more
+//! than chance.
 //!
-//! Where many peers are busy, something comes so soon behind a turn that a *brief* look often finds it: that costs little, and spares what
+//! Where many peers are busy, something comes so soon behind a turn that a *brief* look often finds it: that costs some CPU, and spares what
 //! came the wake-up, the longest part of its way. Now and then one is tried, and where enough of them find something
 //! each sleep has one in front of it.
 //!
-//! Invariant: what is tried in vain costs a small part of what is kept, whatever the load.
+//! Invariant: trials are a small part of the sleeps between them, and a long look that costs an eighth more than it saves is given up,
+//! whatever the load.
 
 use std::time::Duration;
 
-/// A long look: about what a sleep costs.
+/// A long look: about as long as two wake-ups, this thread's and its peer's.
 const LONG: Duration = Duration::from_micros(30);
 /// A brief look: a fraction of what waking up takes.
 const BRIEF: Duration = Duration::from_micros(3);
@@ -25,13 +27,15 @@ const SETTLING: u32 = 16;
 /// Sleeps between two trials: doubled by each that changed nothing.
 const KEPT_MIN: u32 = 256;
 const KEPT_MAX: u32 = 16 * 1024;
+/// So many long looks that found something count as one sleep.
+const FINDS_A_SLEEP: u32 = 16;
 
-/// One in so many sleeps has a brief look tried in front of it, where they don't pay.
-const TRIED_EVERY: u32 = 64;
+/// One in so many sleeps has a brief look tried in front of it, where they seldom find something.
+const BRIEF_EVERY: u32 = 64;
 /// All of brief looks, as their share that finds something is kept: a mean in which the last 64 weigh most.
 const ALL: u32 = 1 << 16;
 const SHARE_WEIGHT: u32 = 64;
-/// Brief looks pay from the upper share until the lower one.
+/// Brief looks are taken from the upper share until the lower one.
 const SHARE_UPPER: u32 = ALL / 10;
 const SHARE_LOWER: u32 = ALL / 16;
 
@@ -43,6 +47,9 @@ pub enum Look {
 }
 
 impl Look {
+    /// Who sleeps for less doesn't look.
+    pub const MOST: Duration = LONG;
+
     #[inline]
     pub fn time(self) -> Duration {
         match self {
@@ -54,16 +61,17 @@ impl Look {
 
 /// What a thread has taken and done so far.
 #[derive(Clone, Copy, Default)]
-pub struct Account {
+pub struct Spent {
     pub cpu: Duration,
+    /// Bytes that it moved.
     pub bytes: u64,
 }
 
-impl Account {
-    /// CPU for so many bytes since then; none where there were none.
-    fn cost_since(&self, before: &Account) -> Option<u128> {
+impl Spent {
+    /// Nanoseconds of CPU for a MiB since then; none where no byte was moved.
+    fn cost_since(&self, before: &Spent) -> Option<u128> {
         let bytes = u128::from(self.bytes - before.bytes);
-        ((self.cpu - before.cpu).as_nanos() << 20).checked_div(bytes)
+        (self.cpu.saturating_sub(before.cpu).as_nanos() << 20).checked_div(bytes)
     }
 }
 
@@ -83,23 +91,25 @@ pub struct Spin {
     /// A long look before each sleep is the better way.
     looks: bool,
     stage: Stage,
-    /// Sleeps until the next stage, looks that found something not counted.
-    left: u32,
-    /// Those from one trial to the next.
-    kept: u32,
+    /// Sleeps until the next stage.
+    sleeps_left: u32,
+    /// Sleeps from one trial to the next.
+    sleeps_kept: u32,
+    finds: u32,
+    /// The other way won the last trial.
+    has_won: bool,
     /// As the measuring began.
-    before: Account,
+    before: Spent,
     kept_cost: Option<u128>,
-    brief: Brief,
+    brief: BriefLooks,
 }
 
 /// Brief looks, where no long ones are taken.
-struct Brief {
+struct BriefLooks {
     /// Of them, those that found something.
     share: u32,
-    pays: bool,
-    /// Sleeps until one is tried.
-    untried: u32,
+    often_find: bool,
+    sleeps_left: u32,
 }
 
 impl Spin {
@@ -107,56 +117,63 @@ impl Spin {
         Spin {
             looks: false,
             stage: Stage::Kept,
-            left: KEPT_MIN,
-            kept: KEPT_MIN,
-            before: Account::default(),
+            sleeps_left: KEPT_MIN,
+            sleeps_kept: KEPT_MIN,
+            finds: 0,
+            has_won: false,
+            before: Spent::default(),
             kept_cost: None,
-            brief: Brief { share: 0, pays: false, untried: TRIED_EVERY },
+            brief: BriefLooks { share: 0, often_find: false, sleeps_left: BRIEF_EVERY },
         }
     }
 
     /// A sleep is next. How to look before it, if at all.
     #[inline]
-    pub fn look(&mut self, account: impl FnOnce() -> Account) -> Option<Look> {
-        if self.left == 0 {
-            self.advance(account());
+    pub fn look(&mut self, spent: impl FnOnce() -> Spent) -> Option<Look> {
+        if self.sleeps_left == 0 {
+            self.advance(spent());
         }
         if self.stage != Stage::Kept || !self.looks {
-            self.left -= 1;
+            self.sleeps_left -= 1;
         }
-        let other = matches!(self.stage, Stage::Settling | Stage::Tried);
-        if self.looks != other {
+        let is_other_way = matches!(self.stage, Stage::Settling | Stage::Tried);
+        if self.looks != is_other_way {
             return Some(Look::Long);
         }
         self.brief.is_next().then_some(Look::Brief)
     }
 
     #[cold]
-    fn advance(&mut self, account: Account) {
-        (self.stage, self.left) = match self.stage {
+    fn advance(&mut self, spent: Spent) {
+        (self.stage, self.sleeps_left) = match self.stage {
             Stage::Kept => (Stage::Measured, MEASURED),
             Stage::Measured => {
-                self.kept_cost = account.cost_since(&self.before);
+                self.kept_cost = spent.cost_since(&self.before);
                 (Stage::Settling, SETTLING)
             }
             Stage::Settling => (Stage::Tried, MEASURED),
             Stage::Tried => {
-                self.decide(account.cost_since(&self.before));
-                (Stage::Kept, self.kept)
+                self.decide(spent.cost_since(&self.before));
+                (Stage::Kept, if self.has_won { SETTLING } else { self.sleeps_kept })
             }
         };
-        self.before = account;
+        self.before = spent;
     }
 
+    /// A trial is over. The other way is taken once it has won two in a row: one may be chance, where some messages are large.
     fn decide(&mut self, tried_cost: Option<u128>) {
-        let changes = match (self.kept_cost, tried_cost) {
-            // By more than an eighth: less may be chance.
+        let wins = match (self.kept_cost, tried_cost) {
             (Some(kept), Some(tried)) => tried < kept - kept / 8,
             // With nothing to do there is nothing to look for.
             _ => self.looks,
         };
-        self.looks ^= changes;
-        self.kept = if changes { KEPT_MIN } else { (self.kept * 2).min(KEPT_MAX) };
+        if wins && self.has_won {
+            self.looks = !self.looks;
+            self.sleeps_kept = KEPT_MIN;
+        } else if !wins {
+            self.sleeps_kept = (self.sleeps_kept * 2).min(KEPT_MAX);
+        }
+        self.has_won = wins && !self.has_won;
     }
 
     /// Something came while looking, or nothing.
@@ -164,20 +181,25 @@ impl Spin {
     pub fn looked(&mut self, look: Look, found: bool) {
         match look {
             Look::Brief => self.brief.looked(found),
-            // As long as looks find something they are the better way: the trial is put off.
-            Look::Long if self.stage == Stage::Kept && !found => self.left -= 1,
+            Look::Long if self.stage == Stage::Kept => {
+                self.finds += u32::from(found);
+                if !found || self.finds == FINDS_A_SLEEP {
+                    self.finds = 0;
+                    self.sleeps_left -= 1;
+                }
+            }
             Look::Long => {}
         }
     }
 }
 
-impl Brief {
+impl BriefLooks {
     #[inline]
     fn is_next(&mut self) -> bool {
-        self.untried -= 1;
-        let is_next = self.pays || self.untried == 0;
+        self.sleeps_left -= 1;
+        let is_next = self.often_find || self.sleeps_left == 0;
         if is_next {
-            self.untried = TRIED_EVERY;
+            self.sleeps_left = BRIEF_EVERY;
         }
         is_next
     }
@@ -187,7 +209,7 @@ impl Brief {
         if found {
             self.share += ALL / SHARE_WEIGHT;
         }
-        self.pays = self.share >= if self.pays { SHARE_LOWER } else { SHARE_UPPER };
+        self.often_find = self.share >= if self.often_find { SHARE_LOWER } else { SHARE_UPPER };
     }
 }
 
@@ -195,31 +217,45 @@ impl Brief {
 mod tests {
     use super::*;
 
-    /// A shard whose turns bring so many bytes.
+    /// A shard under some load, in turns that are never the same.
     struct Shard {
         spin: Spin,
-        account: Account,
-        bytes: u64,
+        spent: Spent,
+        seed: u64,
+        /// Microseconds that a turn takes with a long look before it and without, and how many long looks of 100 find something.
+        with: u64,
+        without: u64,
+        found: u64,
+        /// Bytes of a turn, as drawn.
+        bytes: fn(u64) -> u64,
     }
 
     impl Shard {
-        fn new(bytes: u64) -> Shard {
-            Shard { spin: Spin::new(), account: Account::default(), bytes }
+        fn new(with: u64, without: u64, found: u64) -> Shard {
+            Shard { spin: Spin::new(), spent: Spent::default(), seed: 1, with, without, found, bytes: |_| 100 }
         }
 
-        /// Long looks of so many turns, which take these microseconds with one and without.
-        fn long_looks(&mut self, turns: u32, with: u64, without: u64) -> u32 {
+        /// Below `bound`.
+        fn draw(&mut self, bound: u64) -> u64 {
+            self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.seed >> 33) % bound
+        }
+
+        /// Long looks of so many turns.
+        fn long_looks(&mut self, turns: u32) -> u32 {
             let mut looks = 0;
-            for turn in 0..turns {
-                let is_long = self.spin.look(|| self.account) == Some(Look::Long);
+            for _ in 0..turns {
+                let is_long = self.spin.look(|| self.spent) == Some(Look::Long);
                 looks += u32::from(is_long);
                 if is_long {
-                    self.spin.looked(Look::Long, self.bytes > 0 && with < without);
+                    let found = self.draw(100) < self.found;
+                    self.spin.looked(Look::Long, found);
                 }
-                // No two turns are the same.
-                let cpu = if is_long { with } else { without } * (90 + u64::from(turn % 7 * 3)) / 100;
-                self.account.cpu += Duration::from_micros(cpu);
-                self.account.bytes += self.bytes;
+                let mean = if is_long { self.with } else { self.without };
+                let cpu = mean / 2 + self.draw(mean);
+                self.spent.cpu += Duration::from_micros(cpu);
+                let drawn = self.draw(1000);
+                self.spent.bytes += (self.bytes)(drawn);
             }
             looks
         }
@@ -227,40 +263,49 @@ mod tests {
 
     #[test]
     fn long_looks_are_taken_where_they_save_cpu() {
-        let mut shard = Shard::new(100);
-        let tried = shard.long_looks(10_000, 20, 40);
-        assert!(tried > 9_500, "{tried}");
-        // And until they don't any more.
-        let vain = shard.long_looks(20_000, 50, 40);
-        assert!(vain < 17_000, "{vain}");
-        assert!(shard.long_looks(100_000, 50, 40) < 1000);
-        // Once they do again.
-        shard.long_looks(20_000, 20, 40);
-        assert!(shard.long_looks(100_000, 20, 40) > 99_000);
+        let mut shard = Shard::new(20, 40, 100);
+        assert!(shard.long_looks(100_000) > 98_000);
+        // And until they don't any more, whatever they find.
+        for found in [0, 60, 100] {
+            (shard.with, shard.found) = (55, found);
+            shard.long_looks(300_000);
+            assert!(shard.long_looks(100_000) < 1000, "{found}");
+            // Once they do again, though not all find something.
+            (shard.with, shard.found) = (20, 80);
+            shard.long_looks(40_000);
+            assert!(shard.long_looks(100_000) > 98_000);
+        }
     }
 
     #[test]
     fn a_little_less_is_chance() {
-        let mut shard = Shard::new(100);
-        assert!(shard.long_looks(100_000, 38, 40) < 1000);
+        assert!(Shard::new(38, 40, 100).long_looks(1_000_000) < 60_000);
+    }
+
+    #[test]
+    fn some_large_messages_prove_nothing() {
+        let mut shard = Shard::new(55, 40, 60);
+        shard.bytes = |drawn| if drawn < 10 { 1_000_000 } else { 200 };
+        assert!(shard.long_looks(1_000_000) < 100_000);
     }
 
     #[test]
     fn who_brings_nothing_is_not_looked_for() {
-        let mut shard = Shard::new(0);
-        assert!(shard.long_looks(100_000, 20, 40) < 1000);
-        shard.bytes = 100;
-        shard.long_looks(20_000, 20, 40);
-        shard.bytes = 0;
-        shard.long_looks(20_000, 20, 40);
-        assert!(shard.long_looks(100_000, 20, 40) < 1000);
+        let mut shard = Shard::new(20, 40, 0);
+        shard.bytes = |_| 0;
+        assert!(shard.long_looks(100_000) < 1000);
+        (shard.found, shard.bytes) = (100, |_| 100);
+        shard.long_looks(40_000);
+        (shard.found, shard.bytes) = (0, |_| 0);
+        shard.long_looks(40_000);
+        assert!(shard.long_looks(100_000) < 1000);
     }
 
     /// Of so many sleeps, those with a brief look in front, of which every `nth` finds something.
     fn brief_looks(spin: &mut Spin, sleeps: u32, nth: u32) -> u32 {
         let mut looks = 0;
         for _ in 0..sleeps {
-            if spin.look(Account::default) == Some(Look::Brief) {
+            if spin.look(Spent::default) == Some(Look::Brief) {
                 looks += 1;
                 spin.looked(Look::Brief, looks % nth == 0);
             }

@@ -6,7 +6,7 @@ use super::application::Application;
 use super::buffers::ReceiveBuffers;
 use super::mailbox::{Mailbox, Order, Report};
 use super::ring::{Completion, Operation, Ring, RingError, INDEX_MAX};
-use super::spin::{self, Spin};
+use super::spin::{Look, Spent, Spin};
 use super::stream::{Message, Phase, SendOutcome, Stream, Travelling};
 use super::timers::{Timer, Timers};
 use super::{Listener, ShardError};
@@ -30,6 +30,8 @@ const LINGER: Duration = Duration::from_secs(2);
 const DRAIN: Duration = Duration::from_secs(2);
 /// A thread that polls enters the kernel so often, for what the kernel does only then.
 const ENTER_WHILE_POLLING: Duration = Duration::from_micros(50);
+/// What a parcel counts as, where the bytes that a shard moved are counted: a turn's work for one other shard, as a rule.
+const PARCEL_BYTES: u64 = 1024;
 /// Bytes of quiet sends that may be kept during a sleep, until the next turn gives their buffers back.
 const KEPT_ASLEEP_BYTES_MAX: usize = 64 * 1024;
 /// SENDMSG messages kept for the next sends.
@@ -194,7 +196,10 @@ impl<A: Application> Turn<A> {
         if self.look_longer(timeout)? {
             return Ok(());
         }
-        // A look took time, in latency mode perhaps all that there was.
+        // The turn and the look took time, in latency mode perhaps all that there was.
+        if end.is_some() {
+            self.now = Time(self.origin.elapsed().as_nanos() as u64);
+        }
         let timeout = end.map(|at| at.since(self.now));
         if timeout == Some(Duration::ZERO) {
             return self.ring.submit_and_look();
@@ -218,24 +223,30 @@ impl<A: Application> Turn<A> {
             self.ring.submit_and_look()?;
             return self.poll_busily(timeout.map_or(self.busy_poll, |timeout| timeout.min(self.busy_poll)));
         }
-        let bytes = self.counters.bytes_received + self.counters.bytes_sent;
-        let cpu = || super::cpu_time(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default();
-        let Some(look) = self.spin.look(|| spin::Account { cpu: cpu(), bytes }) else { return Ok(false) };
-        if timeout.is_some_and(|timeout| timeout < look.time()) {
+        if timeout.is_some_and(|timeout| timeout < Look::MOST) || matches!(self.stop, Stop::Draining(_)) {
             return Ok(false);
         }
+        let traffic = self.post.traffic;
+        let bytes = self.counters.bytes_received
+            + self.counters.bytes_sent
+            + (traffic.parcels_in + traffic.parcels_out) * PARCEL_BYTES;
+        let cpu = || super::cpu_time(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default();
+        let Some(look) = self.spin.look(|| Spent { cpu: cpu(), bytes }) else { return Ok(false) };
         self.ring.submit_and_look()?;
         // Where something is there at once, no sleep would have followed.
-        let is_look = !self.ring.has_completions();
+        let is_look = !(self.ring.has_completions() || self.post.has_peers() && self.post.has_something_to_do());
+        // What is there is taken with one more enter, which makes the batch larger.
         let found = self.poll_busily(look.time())?;
         if is_look {
+            self.counters.looks += 1;
+            self.counters.looks_in_vain += u64::from(!found);
             self.spin.looked(look, found);
         }
         Ok(found)
     }
 
-    /// Looks for something to do for so long. True: there is. Not asleep, a shard needs no interrupt and no switch to wake up, and others no
-    /// doorbell.
+    /// Looks for something to do for so long. True: there is. Not asleep, a shard needs no interrupt and no switch to wake up,
+    /// and others no doorbell.
     fn poll_busily(&mut self, limit: Duration) -> io::Result<bool> {
         let begin = Instant::now();
         let mut entered = Duration::ZERO;
@@ -248,7 +259,6 @@ impl<A: Application> Turn<A> {
             }
             let waited = begin.elapsed();
             if waited >= limit {
-                self.now = Time(self.origin.elapsed().as_nanos() as u64);
                 return Ok(false);
             }
             if waited - entered >= ENTER_WHILE_POLLING {

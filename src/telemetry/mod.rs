@@ -19,8 +19,11 @@ pub struct Counters {
     /// Receives that found no buffer on offer.
     pub receives_without_buffer: u64,
     pub turns: u64,
-    /// Entries of the kernel: one a turn, but for a full submission queue.
+    /// Entries of the kernel: one a turn, but for a full submission queue and for looks.
     pub enters: u64,
+    /// Looks before a sleep, without a latency mode, and those in which nothing came.
+    pub looks: u64,
+    pub looks_in_vain: u64,
     pub deliveries_in: u64,
     pub deliveries_out: u64,
     /// Facts for control that its full queue didn't take.
