@@ -18,7 +18,7 @@ use std::time::Duration;
 /// A long look: about as long as two wake-ups, this thread's and its peer's.
 const LONG: Duration = Duration::from_micros(30);
 /// A brief look: a fraction of what waking up takes.
-const BRIEF: Duration = Duration::from_micros(3);
+const BRIEF: Duration = Duration::from_micros(4);
 
 /// Sleeps over which a way is measured.
 const MEASURED: u32 = 32;
