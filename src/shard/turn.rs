@@ -226,12 +226,14 @@ impl<A: Application> Turn<A> {
         if timeout.is_some_and(|timeout| timeout < Look::MOST) || matches!(self.stop, Stop::Draining(_)) {
             return Ok(false);
         }
-        let traffic = self.post.traffic;
-        let bytes = self.counters.bytes_received
-            + self.counters.bytes_sent
-            + (traffic.parcels_in + traffic.parcels_out) * PARCEL_BYTES;
-        let cpu = || super::cpu_time(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default();
-        let Some(look) = self.spin.look(|| Spent { cpu: cpu(), bytes }) else { return Ok(false) };
+        // Reckoned in trials alone.
+        let spent = || {
+            let traffic = &self.post.traffic;
+            let parcels = traffic.parcels_in + traffic.parcels_out;
+            let bytes = self.counters.bytes_received + self.counters.bytes_sent + parcels * PARCEL_BYTES;
+            Spent { cpu: super::cpu_time(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default(), bytes }
+        };
+        let Some(look) = self.spin.look(spent) else { return Ok(false) };
         self.ring.submit_and_look()?;
         // Where something is there at once, no sleep would have followed.
         let is_look = !(self.ring.has_completions() || self.post.has_peers() && self.post.has_something_to_do());
