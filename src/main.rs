@@ -6,5 +6,13 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    take_small_pages();
     ringway::cli::run()
+}
+
+/// A huge page is cleared in one page fault, for which a shard would stop for milliseconds
+/// ([ADR 0014](../docs/adr/0014-small-pages.md)). Where the kernel can't leave them out, all goes on with them.
+fn take_small_pages() {
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
 }

@@ -48,3 +48,11 @@ fn ten_thousand_idle_connections_are_small_and_the_next_one_works_at_once() {
     assert!(each <= KIB_EACH_MAX as f64, "{each:.2} KiB each");
     drop(idle);
 }
+
+#[test]
+fn memory_comes_in_small_pages() {
+    let router = Router::start(PLAIN);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", router.pid())).unwrap();
+    // Linux says so since 5.0.
+    assert!(status.contains("THP_enabled:\t0"), "{status}");
+}

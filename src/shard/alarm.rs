@@ -15,8 +15,8 @@ use std::time::Duration;
 
 /// Alarms that stand at most; beyond, a sleep has its own limit.
 const STANDING_MAX: usize = 8;
-/// What is nearer isn't worth an operation.
-const NEAR: Duration = Duration::from_millis(5);
+/// Until what is nearer there is hardly time for a second sleep.
+const NEAR: Duration = Duration::from_micros(100);
 
 pub struct Alarm {
     /// The latest first.
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn after(milliseconds: u64) -> Time {
-        Time(milliseconds * 1_000_000)
+        Time::from_millis(milliseconds)
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(alarm.standing, [after(1000)]);
         assert!(alarm.covers(after(30), now, &mut ring));
         assert_eq!(alarm.standing, [after(1000), after(30)]);
-        assert!(!alarm.covers(after(4), now, &mut ring), "too near");
+        assert!(!alarm.covers(Time(90_000), now, &mut ring), "too near");
         for _ in 0..2 {
             // The later one stands on when the earlier one rings.
             ring.submit_and_wait(None).unwrap();

@@ -280,7 +280,7 @@ impl Ring {
         !self.ring.completion().is_empty()
     }
 
-    /// Whether something has completed, or would with the next enter. Costs a look at memory.
+    /// Whether something has completed, or may with the next enter. Costs a look at memory.
     #[inline]
     pub fn has_news(&mut self) -> bool {
         self.ring.submission().taskrun() || self.has_completions()

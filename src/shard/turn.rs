@@ -254,7 +254,11 @@ impl<A: Application> Turn<A> {
         let mut entered = Duration::ZERO;
         loop {
             if self.ring.has_news() {
-                return self.ring.submit_and_look().map(|()| true);
+                self.ring.submit_and_look()?;
+                // The kernel may raise its flag behind the work that it is about: then it stays up for nothing until more comes.
+                if self.ring.has_completions() {
+                    return Ok(true);
+                }
             }
             if self.post.has_peers() && self.post.has_something_to_do() {
                 return Ok(true);
