@@ -1,4 +1,4 @@
-//! Ten thousand connections that do nothing: what each costs, and that the next one works at once.
+//! Ten thousand connections that do nothing: what each costs, and that the next one works at once. What an idle router's memory consists of.
 
 mod support;
 
@@ -52,7 +52,9 @@ fn ten_thousand_idle_connections_are_small_and_the_next_one_works_at_once() {
 #[test]
 fn memory_comes_in_small_pages() {
     let router = Router::start(PLAIN);
-    let status = std::fs::read_to_string(format!("/proc/{}/status", router.pid())).unwrap();
-    // Linux says so since 5.0.
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", router.pid())).unwrap();
+    let (status, pages) = (read("status"), read("smaps_rollup"));
     assert!(status.contains("THP_enabled:\t0"), "{status}");
+    let huge = pages.lines().find(|line| line.starts_with("AnonHugePages:")).unwrap();
+    assert_eq!(huge.split_whitespace().nth(1), Some("0"), "{huge}");
 }

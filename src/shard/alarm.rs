@@ -15,8 +15,8 @@ use std::time::Duration;
 
 /// Alarms that stand at most; beyond, a sleep has its own limit.
 const STANDING_MAX: usize = 8;
-/// Until what is nearer there is hardly time for a second sleep.
-const NEAR: Duration = Duration::from_micros(100);
+/// What is nearer comes after few sleeps, and should come in time: an alarm is set only when the turn's operations are submitted.
+const NEAR: Duration = Duration::from_millis(1);
 
 pub struct Alarm {
     /// The latest first.
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(alarm.standing, [after(1000)]);
         assert!(alarm.covers(after(30), now, &mut ring));
         assert_eq!(alarm.standing, [after(1000), after(30)]);
-        assert!(!alarm.covers(Time(90_000), now, &mut ring), "too near");
+        assert!(!alarm.covers(Time(900_000), now, &mut ring), "too near");
         for _ in 0..2 {
             // The later one stands on when the earlier one rings.
             ring.submit_and_wait(None).unwrap();

@@ -226,7 +226,7 @@ impl<A: Application> Turn<A> {
         if timeout.is_some_and(|timeout| timeout < Look::MOST) || matches!(self.stop, Stop::Draining(_)) {
             return Ok(false);
         }
-        // Reckoned in trials alone.
+        // Reckoned in trials, and now and then between them.
         let spent = || {
             let traffic = &self.post.traffic;
             let parcels = traffic.parcels_in + traffic.parcels_out;
@@ -253,8 +253,10 @@ impl<A: Application> Turn<A> {
         let begin = Instant::now();
         let mut entered = Duration::ZERO;
         loop {
-            if self.ring.has_news() {
+            let waited = begin.elapsed();
+            if self.ring.has_news() || waited - entered >= ENTER_WHILE_POLLING {
                 self.ring.submit_and_look()?;
+                entered = waited;
                 // The kernel may raise its flag behind the work that it is about: then it stays up for nothing until more comes.
                 if self.ring.has_completions() {
                     return Ok(true);
@@ -263,13 +265,8 @@ impl<A: Application> Turn<A> {
             if self.post.has_peers() && self.post.has_something_to_do() {
                 return Ok(true);
             }
-            let waited = begin.elapsed();
             if waited >= limit {
                 return Ok(false);
-            }
-            if waited - entered >= ENTER_WHILE_POLLING {
-                self.ring.submit_and_look()?;
-                entered = waited;
             }
             std::hint::spin_loop();
         }
