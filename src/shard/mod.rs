@@ -17,7 +17,7 @@
 //! - A buffer belongs to the kernel until its completion was taken; a connection's slot and its socket live until its
 //!   last completion.
 //! - Work in a turn is bounded by what completed, and each connection is flushed at most once.
-//! - On the message path nothing is allocated, and `io_uring_enter` is the only system call, but for the CPU clock in trials of `spin`.
+//! - On the message path nothing is allocated, and `io_uring_enter` is the only system call, but for the CPU clock that `spin` reads now and then.
 //!
 //! Files: `turn` first (the loop), then `stream` (a socket's life), `serve` (dispatch behind the sockets).
 
