@@ -265,6 +265,53 @@ fn a_stream_comes_in_past_those_that_wait_behind_it() {
     assert_eq!(part(&mut pair, 0, 0, false), None);
 }
 
+/// Whole deliveries on a link, until the window is shut; gives the id behind the last.
+fn fill(pair: &mut Pair, handle: u32, mut id: u32, mut window: u32) -> u32 {
+    while window > 0 {
+        window = part(pair, handle, id, false).unwrap_or(window - 1);
+        id += 1;
+        assert!(id < 100, "there is no end of them");
+    }
+    id
+}
+
+/// What waits in the router for the rest of a delivery isn't to keep that out: as many places as that takes are lent, once.
+#[test]
+fn places_of_what_waits_for_a_delivery_are_lent_to_it() {
+    let (mut pair, _) = Pair::with_sender(at_most(4), 100);
+    pair.add_sender(1, "second", 100);
+    pair.client.frames();
+    part(&mut pair, 0, 0, true);
+    let next = fill(&mut pair, 1, 1, 3);
+    assert_eq!(pair.engine.unsettled_count().0, 4 + 2, "as many beyond the bound as there are links");
+    // Routing says that all but the one that arrives wait.
+    pair.engine.places_lent(SessionNumber(0), 5);
+    pair.pump();
+    let mut window = window_told(&mut pair).expect("it is told of a larger window");
+    assert_eq!(window, 4 + 5 - 6);
+    for _ in 0..20 {
+        window = part(&mut pair, 0, 0, true).unwrap_or(window - 1);
+        assert!(window > 0, "the delivery goes on");
+    }
+    // They are lent until the window is shut again, and bounded as they were.
+    let next = fill(&mut pair, 1, next, window);
+    assert_eq!(pair.engine.unsettled_count().0, 4 + 5 + 2);
+    pair.engine.places_lent(SessionNumber(0), 1);
+    pair.pump();
+    assert_eq!(window_told(&mut pair), None, "there are more than that");
+    // Below the bound nothing is lent.
+    for id in 1..next {
+        pair.accept_incoming(wire(id));
+    }
+    pair.engine.places_lent(SessionNumber(0), 100);
+    pair.pump();
+    let window = window_told(&mut pair).expect("there is room again");
+    assert_eq!(window, 3);
+    let window = part(&mut pair, 0, 0, false).unwrap_or(window - 1);
+    fill(&mut pair, 1, next, window);
+    assert_eq!(pair.engine.unsettled_count().0, 4);
+}
+
 /// What lets an incomplete delivery go on is no way to begin ever more: one a link, at most.
 #[test]
 fn deliveries_beyond_the_bound_are_bounded_by_links() {

@@ -649,6 +649,7 @@ impl World {
                 consumer.count = consumer.limit;
             }
             Output::Detach { .. } => panic!("no link is at fault"),
+            Output::PlacesLent { .. } => {}
             Output::PayloadReleased { connection, bytes, .. } => {
                 let left = self.payload.get_mut(&connection).expect("an open connection");
                 *left -= bytes as i64;

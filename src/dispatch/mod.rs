@@ -606,6 +606,10 @@ impl Dispatch {
                 Some(engine) => engine.payload_released(session, bytes),
                 None => self.tell(Output::PayloadReleased { connection, session, bytes }),
             },
+            Output::PlacesLent { connection, session, places } => match self.engine(connection) {
+                Some(engine) => engine.places_lent(session, places),
+                None => self.tell(Output::PlacesLent { connection, session, places }),
+            },
             Output::DisposeOutgoing { port, wire, state, settled } => match self.engine(port.connection) {
                 Some(engine) => engine.dispose_outgoing(wire, state, settled),
                 None => self.tell(Output::DisposeOutgoing { port, wire, state, settled }),

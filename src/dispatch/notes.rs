@@ -85,6 +85,11 @@ impl Dispatch {
                     engine.payload_released(session, bytes);
                 }
             }
+            Note::PlacesLent { connection, session, places } => {
+                if let Some(engine) = self.engine(connection) {
+                    engine.places_lent(session, places);
+                }
+            }
         }
     }
 

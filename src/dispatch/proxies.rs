@@ -166,6 +166,9 @@ impl Proxy {
             Output::PayloadReleased { session, bytes, .. } => {
                 return outbox.push(self.home, Note::PayloadReleased { connection, session, bytes });
             }
+            Output::PlacesLent { session, places, .. } => {
+                return outbox.push(self.home, Note::PlacesLent { connection, session, places });
+            }
             Output::Send { port, delivery, message_format, settled, complete, payload } => {
                 let Some(ProxyLink { session, .. }) = self.links.get(&port.link) else { return };
                 let (session, bytes) = (*session, payload.len() as u32);

@@ -149,6 +149,16 @@ impl Engine {
             Self::mark_dirty(&mut self.dirty, channel, session);
         }
     }
+
+    /// So many of the unsettled deliveries of a session whose window is shut wait for the rest of one that still arrives.
+    pub fn places_lent(&mut self, session: SessionNumber, places: u32) {
+        let channel = session.0;
+        let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
+        if session.is_at_unsettled_bound(&self.settings) {
+            session.places_lent += places;
+            Self::mark_dirty(&mut self.dirty, channel, session);
+        }
+    }
 }
 
 impl Engine {
@@ -212,6 +222,8 @@ impl Engine {
     fn tell_full(&mut self, channel: u16) {
         let Some(session) = self.session_mut(channel) else { return };
         if !std::mem::replace(&mut session.full_told, true) {
+            // It is reckoned anew what is lent.
+            session.places_lent = 0;
             let session = SessionNumber(channel);
             self.queue.push_back(Queued::Event(Event::SessionFull { session }));
         }

@@ -88,6 +88,8 @@ pub(super) struct Session {
     pub incoming_stale: u32,
     /// Links of which a delivery still arrives.
     pub arriving: u32,
+    /// Unsettled deliveries that it may have beyond its bound, since as many wait for what still arrives.
+    pub places_lent: u32,
 
     pub next_outgoing_id: u32,
     /// Frames that the peer takes of us.
@@ -143,6 +145,7 @@ impl Session {
             incoming: Unsettled::new(),
             incoming_stale: 0,
             arriving: 0,
+            places_lent: 0,
             next_outgoing_id: initial_serial,
             remote_incoming_window: begin.incoming_window,
             next_delivery_id: initial_serial,

@@ -9,7 +9,8 @@
 //!
 //! The unsettled deliveries that a session has and those that its window can bring are `unsettled_max` at most, but that one
 //! which still arrives counts already: its rest may come whatever else is unsettled, a frame at a time. A peer may begin others
-//! with these frames, so they end where there are as many beyond `unsettled_max` as the session has links.
+//! with these frames, so they end where there are as many beyond `unsettled_max` as the session has links. Then what waits may
+//! wait for that one: as many places as that takes are lent (`routing/relief.rs`). What waits is bounded by credit.
 //!
 //! What a window promises is settled with the router's account when a window is told, not with each frame: in between the
 //! account has a little too much, never too little.
@@ -72,8 +73,14 @@ impl super::session::Session {
     /// Frames that may come by its unsettled deliveries.
     fn window_by_unsettled(&self, settings: &Settings) -> usize {
         let count = self.incoming_count();
-        let goes_on = self.arriving > 0 && count < settings.unsettled_max + self.handles.len();
-        settings.unsettled_max.saturating_sub(count).max(goes_on.into())
+        let bound = settings.unsettled_max + self.places_lent as usize;
+        let goes_on = self.arriving > 0 && count < bound + self.handles.len();
+        bound.saturating_sub(count).max(goes_on.into())
+    }
+
+    /// Whether it has as many unsettled deliveries as it may, or more.
+    pub(super) fn is_at_unsettled_bound(&self, settings: &Settings) -> bool {
+        self.incoming_count() >= settings.unsettled_max
     }
 }
 
@@ -84,6 +91,9 @@ impl Engine {
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return 0 };
         if session.end_sent {
             return 0;
+        }
+        if !session.is_at_unsettled_bound(&self.settings) {
+            session.places_lent = 0;
         }
         let memory = &self.settings.memory;
         // What came since the last time is held now, or gone.

@@ -65,6 +65,12 @@ pub enum Note {
         session: SessionNumber,
         bytes: usize,
     },
+    /// From the owner: so many deliveries of a shut session wait there for one of its own.
+    PlacesLent {
+        connection: ConnectionId,
+        session: SessionNumber,
+        places: u32,
+    },
 }
 
 /// What happened on a link, as its home tells the owner of its address. Lost: the owner's picture of the link is wrong.

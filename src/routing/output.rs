@@ -25,6 +25,8 @@ pub enum Output {
     Detach { port: Port, fault: Fault },
     /// Payload bytes that a session of this connection brought have left the router.
     PayloadReleased { connection: ConnectionId, session: SessionNumber, bytes: usize },
+    /// So many of a shut session's deliveries wait for one of its own: they aren't to keep the rest of that out.
+    PlacesLent { connection: ConnectionId, session: SessionNumber, places: u32 },
 }
 
 impl Output {
@@ -39,7 +41,7 @@ impl Output {
             | Output::DisposeIncoming { port, .. }
             | Output::DisposeOutgoing { port, .. }
             | Output::Detach { port, .. } => port.connection,
-            Output::PayloadReleased { connection, .. } => *connection,
+            Output::PayloadReleased { connection, .. } | Output::PlacesLent { connection, .. } => *connection,
         }
     }
 }

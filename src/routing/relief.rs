@@ -13,8 +13,9 @@ use crate::limits;
 use crate::outcome::State;
 use crate::routing::connection::{push_swept, SessionSlot};
 use crate::routing::delivery::{By, Deliveries, Kind, Slot, Stage};
-use crate::routing::delivery::{COMPLETE, CUT};
+use crate::routing::delivery::{COMPLETE, CUT, SETTLED};
 use crate::routing::link::Link;
+use crate::routing::output::Output;
 use crate::routing::router::Router;
 use crate::time::Time;
 
@@ -111,12 +112,15 @@ impl Router {
 
     /// What waits of a session doesn't count as held any more.
     fn lend(&mut self, connection: ConnectionId, session: SessionSlot) {
-        if let Some(session) = self.connections.sessions.get_mut(session as usize) {
-            session.full = false;
-        }
+        let Some(known) = self.connections.sessions.get_mut(session as usize) else { return };
+        known.full = false;
+        let (number, mut places) = (known.number, 0);
         for slot in self.deliveries_of(connection, session) {
             let record = &self.deliveries[slot];
             let lent = record.is(COMPLETE) || record.bytes <= LENT_BYTES_MAX;
+            let waits = matches!((record.stage, record.kind), (Stage::Waiting, _) | (Stage::Assigned, Kind::Message));
+            let has_place = !record.is(COMPLETE) || !record.is(SETTLED);
+            places += u32::from(lent && waits && has_place);
             match (record.stage, record.kind) {
                 // A multicast message's copies wait each for its consumer.
                 (Stage::Waiting, _) | (Stage::Assigned, Kind::Message) if lent => self.release_all(slot),
@@ -124,6 +128,9 @@ impl Router {
                 (Stage::Assigned, Kind::Message) => self.miss_waiting_copies(slot),
                 _ => {}
             }
+        }
+        if places > 0 {
+            self.outputs.push_back(Output::PlacesLent { connection, session: number, places });
         }
     }
 

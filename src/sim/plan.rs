@@ -240,7 +240,7 @@ fn world(random: &mut Random, mut shards: Random) -> WorldSettings {
         initial_serial: *random.pick(&[0, 0, 1, u32::MAX, u32::MAX - 30, 0x7fff_fff0]),
         ..engine::Settings::default()
     };
-    WorldSettings {
+    let mut world = WorldSettings {
         router,
         engine,
         link_capacity: *random.pick(&[250, 250, 1, 10, 1000]),
@@ -257,7 +257,12 @@ fn world(random: &mut Random, mut shards: Random) -> WorldSettings {
         memory_limit: shards.percent(20).then(|| shards.between(1, 16) as usize * (256 << 10)),
         sabotage: sabotage::Switch::default(),
         trace: false,
+    };
+    // Now and then so few that deliveries wait for each other's places. (A session has fewer links: one place for each stream.)
+    if shards.percent(20) {
+        world.engine.unsettled_max = shards.between(16, 64) as usize;
     }
+    world
 }
 
 fn manner(random: &mut Random) -> Manner {

@@ -6,6 +6,7 @@
 use super::pipe::Manner;
 use super::plan::{rules, LinkKind, PeerPlan, Plan, ReceiverPlan, SenderPlan, TopUp};
 use super::simulation::{run_plan, Failure};
+use crate::engine;
 use crate::link::{ReceiverSettleMode, SenderSettleMode};
 use crate::routing::RouterSettings;
 use crate::time::Time;
@@ -189,7 +190,7 @@ fn simpler_links(shrunk: &mut Shrunk) -> bool {
     changed
 }
 
-const WORLD: [fn(&mut Plan); 17] = [
+const WORLD: [fn(&mut Plan); 18] = [
     |plan| plan.router_stops = false,
     |plan| plan.world.shards = 1,
     |plan| plan.world.moves = false,
@@ -203,6 +204,7 @@ const WORLD: [fn(&mut Plan); 17] = [
     |plan| plan.world.router.rules = rules(),
     |plan| plan.world.router.credit_slack_percent = RouterSettings::default().credit_slack_percent,
     |plan| plan.world.engine.max_frame_size = 16_384,
+    |plan| plan.world.engine.unsettled_max = engine::Settings::default().unsettled_max,
     |plan| plan.world.engine.session_incoming_bytes = 4 << 20,
     |plan| plan.world.engine.max_session_frames = None,
     |plan| plan.world.engine.initial_serial = 0,

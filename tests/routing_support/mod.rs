@@ -31,6 +31,8 @@ pub enum Out {
     ToldConsumer(u32, Option<StateKind>, bool),
     Drained(LinkId),
     Released(usize),
+    /// Places of deliveries that wait for one of their session's.
+    Lent(u32),
 }
 
 pub struct Bench {
@@ -321,8 +323,9 @@ impl Bench {
                 Output::Drained { port } => Out::Drained(link(port)),
                 Output::Detach { .. } => continue,
                 Output::PayloadReleased { bytes, .. } => Out::Released(*bytes),
+                Output::PlacesLent { places, .. } => Out::Lent(*places),
             };
-            if !(self.quiet && matches!(out, Out::Credit(..) | Out::Released(_) | Out::Drain(_))) {
+            if !(self.quiet && matches!(out, Out::Credit(..) | Out::Released(_) | Out::Lent(_) | Out::Drain(_))) {
                 outs.push(out);
             }
         }
