@@ -1,5 +1,5 @@
-//! What one disposition says of thousands of deliveries is in memory once, and little of it is kept. A program of its own for its
-//! allocator.
+//! What one disposition says of thousands of deliveries is in memory once, and little of it is kept; a stream that waits takes little
+//! more than its bytes. A program of its own for its allocator.
 
 mod support;
 
@@ -9,12 +9,13 @@ use ringway::ids::{ConnectionId, ShardId};
 use ringway::payload::Range;
 use ringway::routing::{AddressAttributes, AddressMatch, AddressRule, AddressRules, RouterSettings, Treatment};
 use ringway::time::Time;
-use ringway::wire::performative::{Disposition, Role};
+use ringway::wire::performative::{Disposition, Flow, Role, Transfer};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
-use support::client::Client;
+use support::client::{first, wide_open, Client};
+use support::mesh::{owned_by, Mesh};
 
 thread_local! {
     /// Bytes that live, and the most of them.
@@ -197,4 +198,48 @@ fn what_a_multicast_keeps_for_its_sender_is_there_once() {
     world.clients[other].accept(0, 0, Some(COUNT));
     world.pump();
     assert_eq!(world.dispatch.router().deliveries_len(), 0);
+}
+
+/// A stream waits, at the shard of a consumer that takes nothing, behind a message that does.
+#[test]
+fn a_stream_of_tiny_frames_takes_little_where_it_waits() {
+    const FRAMES: u32 = 50_000;
+    const BEGUN: usize = 100_000;
+    let mut mesh = Mesh::new(2).stay();
+    let address = owned_by(0, 2, "queue");
+    let (whole, stream, consumer) = (mesh.connect(0), mesh.connect(0), mesh.connect(1));
+    mesh.client(consumer).attach_receiver(0, 0, "r", &address);
+    mesh.client(consumer).flow(0, Flow { handle: Some(0), incoming_window: 0, ..wide_open(0, 10) });
+    for sender in [whole, stream] {
+        mesh.client(sender).attach_sender(0, 0, "s", &address);
+    }
+    mesh.pump();
+    mesh.client(whole).send(0, 0, 0, b"whole");
+    mesh.pump();
+    let rest = Transfer { more: true, handle: 0, ..Transfer::default() };
+    mesh.client(stream).transfer(0, Transfer { more: true, ..first(0, 0, b"t") }, b"");
+    for _ in 0..BEGUN / 10_000 {
+        mesh.client(stream).transfer(0, rest, &[b'y'; 10_000]);
+    }
+    mesh.pump();
+    let mut before = 0;
+    for number in 1..=FRAMES {
+        // The first half grows what is kept.
+        if number == FRAMES / 2 {
+            (before, _) = LIVE.get();
+        }
+        mesh.client(stream).transfer(0, Transfer { more: number < FRAMES, ..rest }, b"x");
+        if number % 100 == 0 {
+            mesh.pump();
+        }
+    }
+    let live = LIVE.get().0.saturating_sub(before);
+    assert!(live < 4 * FRAMES as usize / 2, "{live}");
+    mesh.client(consumer).flow(0, wide_open(0, 0));
+    mesh.client(consumer).frames();
+    mesh.pump();
+    let frames = mesh.client(consumer).frames();
+    let bytes: usize = frames.iter().map(|frame| frame.payload().len()).sum();
+    assert_eq!(bytes, b"whole".len() + BEGUN + FRAMES as usize);
+    mesh.end();
 }

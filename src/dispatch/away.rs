@@ -487,8 +487,7 @@ impl Dispatch {
                 };
             }
             Decided::SendMore { delivery, complete, .. } => {
-                let delivery = delivery.elsewhere(owner);
-                return self.enqueue(id, link, Waiting::SendMore { delivery, complete, payload });
+                return self.enqueue_more(id, link, delivery.elsewhere(owner), complete, payload);
             }
             Decided::SendAbort { delivery } => {
                 let delivery = delivery.elsewhere(owner);
@@ -569,6 +568,27 @@ impl Dispatch {
         }
         receiver.waiting.push_back(waiting);
         self.advance(id, link);
+    }
+
+    /// Of what waits behind another delivery there is one, in however many pieces it comes.
+    fn enqueue_more(
+        &mut self,
+        id: ConnectionId,
+        link: LinkHandle,
+        delivery: DeliveryId,
+        complete: bool,
+        payload: Payload,
+    ) {
+        let receiver = find(&mut self.peers, id).and_then(|peer| peer.receiver(link));
+        if let Some(Waiting::SendMore { delivery: last, complete: is_over, payload: waiting }) =
+            receiver.and_then(|receiver| receiver.waiting.back_mut())
+        {
+            if *last == delivery {
+                *is_over |= complete;
+                return self.packer.append(waiting, payload);
+            }
+        }
+        self.enqueue(id, link, Waiting::SendMore { delivery, complete, payload });
     }
 
     /// Gives an engine what waits for a link of it, as far as it takes that.

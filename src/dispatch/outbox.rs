@@ -126,7 +126,8 @@ impl Outbox {
             self.memory.remove(bytes);
         }
         parcel.clear(notes);
-        if let Some(bag) = self.bags.get_mut(usize::from(from.0)) {
+        // Who is told nothing for long gets none back.
+        if let Some(bag) = self.bags.get_mut(usize::from(from.0)).filter(|bag| bag.theirs.len() < EMPTY_MAX) {
             bag.theirs.push(parcel);
         }
     }
@@ -208,5 +209,17 @@ mod tests {
             most = most.max(all);
         }
         assert!(most < 60, "{most} parcels in all");
+    }
+
+    #[test]
+    fn who_tells_nothing_keeps_few_parcels_of_others() {
+        let mut outbox = Outbox::new(2, Arc::default());
+        for _ in 0..10 * EMPTY_MAX {
+            let mut parcel = Parcel::default();
+            parcel.push(note(0));
+            let notes = parcel.take_notes();
+            outbox.recycle(ShardId(1), parcel, notes);
+        }
+        assert_eq!(outbox.bags[1].theirs.len(), EMPTY_MAX);
     }
 }
