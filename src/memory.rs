@@ -2,7 +2,7 @@
 //!
 //! Owns: the ceiling (`memoryLimit`), what counts against it, what peers were promised that they may send, and how many
 //! connections there are. Doesn't: hold memory, or decide what is given up: who asks does.
-//! Driven by: pools (a chunk at a time), engines (session windows, sessions, links), dispatch (output buffers, parcels,
+//! Driven by: pools (a chunk at a time), engines (session windows, sessions with their rings, links), dispatch (output buffers, parcels,
 //! connections, links), routing (records of deliveries).
 //!
 //! Shared by all shards, in plain atomic counters: nobody waits for anybody. They are touched in coarse steps (a chunk, a

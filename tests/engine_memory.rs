@@ -5,8 +5,10 @@
 mod support;
 
 use ringway::engine::{Engine, Event, Settings};
+use ringway::ids::{SessionNumber, WireDelivery};
 use ringway::limits::SESSION_BYTES;
 use ringway::memory::Memory;
+use ringway::payload::Payload;
 use ringway::wire::performative::{Begin, Flow, Performative};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -96,6 +98,53 @@ fn sessions_are_counted() {
     assert_counted("ended, and never by the client", |pair| {
         each(pair, 0..8_000, begin);
         each(pair, 0..8_000, |client, channel| client.detach(channel as u16, 7, true));
+    });
+}
+
+/// What a session had unsettled once keeps its room.
+#[test]
+fn rings_of_unsettled_deliveries_are_counted() {
+    const COUNT: u32 = 2_500;
+    assert_counted("from the peer", |pair| {
+        for channel in 0..40 {
+            pair.client.begin(channel);
+            pair.client.attach_sender(channel, 0, "s", "a");
+            pair.pump();
+            pair.engine.grant(pair.attached(), COUNT, false);
+            pair.events.clear();
+            let ids: Vec<WireDelivery> = (0..COUNT)
+                .map(|id| {
+                    pair.client.send(channel, 0, id, b"");
+                    pair.pump();
+                    pair.client.frames();
+                    pair.events.clear();
+                    WireDelivery { session: SessionNumber(channel), delivery_id: id }
+                })
+                .collect();
+            ids.into_iter().for_each(|id| pair.accept_incoming(id));
+            pair.pump();
+            pair.client.frames();
+        }
+        assert_eq!(pair.engine.unsettled_count(), (0, 0));
+    });
+    assert_counted("to the peer", |pair| {
+        for channel in 0..40 {
+            pair.client.begin(channel);
+            pair.client.attach_receiver(channel, 0, "r", "a");
+            pair.client.credit(channel, 0, 0, COUNT);
+            pair.pump();
+            let link = pair.attached();
+            for _ in 0..COUNT {
+                let delivery = pair.next_delivery();
+                pair.engine.send(link, delivery, 0, false, true, Payload::copied(b"x"));
+                pair.pump();
+            }
+            pair.client.frames();
+            pair.client.accept(channel, 0, Some(COUNT));
+            pair.pump();
+            pair.events.clear();
+        }
+        assert_eq!(pair.engine.unsettled_count(), (0, 0));
     });
 }
 

@@ -167,7 +167,7 @@ impl Engine {
         let channel = self.free_channel()?;
         let initial_serial = self.settings.initial_serial;
         let window_bytes = self.settings.incoming_bytes_first();
-        let mut session = Session::new(&wire::Begin::default(), window_bytes, initial_serial);
+        let mut session = Session::new(&wire::Begin::default(), window_bytes, initial_serial, &self.settings.memory);
         session.awaits_begin = true;
         self.place_session(channel, session);
         let begin = wire::Begin {

@@ -12,6 +12,7 @@ use super::unsettled::Unsettled;
 use super::Direction;
 use crate::ids::{DeliveryId, LinkHandle};
 use crate::limits::SESSION_BYTES;
+use crate::memory::Memory;
 use crate::wire::error::Error;
 use crate::wire::performative::{self as wire, Performative};
 use std::collections::VecDeque;
@@ -129,7 +130,12 @@ pub(super) struct Session {
 
 impl Session {
     /// Its incoming window is shut.
-    pub(super) fn new(begin: &wire::Begin<'_>, window_bytes: usize, initial_serial: u32) -> Session {
+    pub(super) fn new(
+        begin: &wire::Begin<'_>,
+        window_bytes: usize,
+        initial_serial: u32,
+        memory: &Arc<Memory>,
+    ) -> Session {
         Session {
             end_sent: false,
             awaits_begin: false,
@@ -142,14 +148,14 @@ impl Session {
             promised_bytes: 0,
             full_told: false,
             held_bytes: 0,
-            incoming: Unsettled::new(),
+            incoming: Unsettled::new(memory.clone()),
             incoming_stale: 0,
             arriving: 0,
             places_lent: 0,
             next_outgoing_id: initial_serial,
             remote_incoming_window: begin.incoming_window,
             next_delivery_id: initial_serial,
-            outgoing: Unsettled::new(),
+            outgoing: Unsettled::new(memory.clone()),
             outgoing_stale: 0,
             handles: Table::new(),
             handles_used: 0,
@@ -230,7 +236,7 @@ impl Engine {
             return Err(Violation::connection(fault::RESOURCE_LIMIT_EXCEEDED, "no channel is left for our end"));
         };
         let initial_serial = self.settings.initial_serial;
-        let session = Session::new(begin, self.settings.incoming_bytes_first(), initial_serial);
+        let session = Session::new(begin, self.settings.incoming_bytes_first(), initial_serial, &self.settings.memory);
         self.channels.insert(remote_channel.into(), channel);
         self.place_session(channel, session);
         let answer = wire::Begin {
@@ -331,10 +337,11 @@ impl Engine {
             self.cursor = None;
         }
         self.break_promise(channel);
+        let memory = self.settings.memory.clone();
         if let Some(session) = self.session_mut(channel) {
             // Nothing of it is needed but the fact that it waits.
             let (detached, awaits_begin) = (session.detached, session.awaits_begin);
-            *session = Session::new(&wire::Begin::default(), 0, 0);
+            *session = Session::new(&wire::Begin::default(), 0, 0, &memory);
             session.end_sent = true;
             session.awaits_begin = awaits_begin;
             self.detached -= detached;

@@ -3,10 +3,12 @@
 //! Ids are given in sequence and settled in about that order, so the map is a ring in which an id's low bits are its
 //! slot. What stays behind while its neighbours settle (a straggler) moves into a tree, and so does all when ids
 //! jump, and what lies before a long hole that a look passed over, so that memory and looks are O(deliveries) whatever a
-//! peer does.
+//! peer does. The ring's slots count in the router's account.
 
 use super::serial;
+use crate::memory::Memory;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A ring that spans up to this many ids is left alone, however few of them are in use.
 const SPAN_MIN: usize = 64;
@@ -29,11 +31,22 @@ pub(super) struct Unsettled<T> {
     /// Deliveries in the ring.
     live: usize,
     stragglers: BTreeMap<u32, T>,
+    memory: Arc<Memory>,
+}
+
+impl<T> Drop for Unsettled<T> {
+    fn drop(&mut self) {
+        self.memory.remove(self.ring_bytes());
+    }
 }
 
 impl<T> Unsettled<T> {
-    pub(super) fn new() -> Unsettled<T> {
-        Unsettled { slots: Vec::new(), front: 0, span: 0, live: 0, stragglers: BTreeMap::new() }
+    pub(super) fn new(memory: Arc<Memory>) -> Unsettled<T> {
+        Unsettled { slots: Vec::new(), front: 0, span: 0, live: 0, stragglers: BTreeMap::new(), memory }
+    }
+
+    fn ring_bytes(&self) -> usize {
+        self.slots.len() * size_of::<Option<T>>()
     }
 
     #[inline]
@@ -160,8 +173,10 @@ impl<T> Unsettled<T> {
         if size <= self.slots.len() {
             return;
         }
+        let old_bytes = self.ring_bytes();
         let old = std::mem::take(&mut self.slots);
         self.slots.resize_with(size, || None);
+        self.memory.add(self.ring_bytes() - old_bytes);
         if old.is_empty() {
             return;
         }
@@ -217,8 +232,14 @@ impl<T> Unsettled<T> {
             self.span -= 1;
         }
         if self.span == 0 && self.slots.len() > SLOTS_KEPT_MAX {
-            self.slots = Vec::new();
+            self.drop_ring();
         }
+    }
+
+    #[cold]
+    fn drop_ring(&mut self) {
+        self.memory.remove(self.ring_bytes());
+        self.slots = Vec::new();
     }
 
     #[inline]
@@ -331,7 +352,7 @@ mod tests {
 
     #[test]
     fn ids_wrap() {
-        let mut map = Unsettled::new();
+        let mut map = Unsettled::new(Arc::default());
         for n in 0..10u32 {
             assert!(map.insert((u32::MAX - 4).wrapping_add(n), n));
         }
@@ -345,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_straggler_leaves_the_ring_short() {
-        let mut map = Unsettled::new();
+        let mut map = Unsettled::new(Arc::default());
         map.insert(0, 0);
         for id in 1..100_000 {
             assert!(map.insert(id, id));
@@ -361,7 +382,7 @@ mod tests {
 
     #[test]
     fn jumping_ids_cost_what_exists() {
-        let mut map = Unsettled::new();
+        let mut map = Unsettled::new(Arc::default());
         let ids: Vec<u32> = (0..1000u32).map(|n| n.wrapping_mul(2_654_435_761)).collect();
         for &id in &ids {
             assert!(map.insert(id, id));
@@ -396,7 +417,7 @@ mod tests {
 
     #[test]
     fn what_is_settled_around_few_leaves_a_short_ring() {
-        let mut map = Unsettled::new();
+        let mut map = Unsettled::new(Arc::default());
         (0..131_072).for_each(|id| assert!(map.insert(id, id)));
         let mut count = 0;
         map.take_each(1, 131_070, |_, _| {
@@ -412,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_hole_is_passed_over_once() {
-        let mut map = Unsettled::new();
+        let mut map = Unsettled::new(Arc::default());
         (0..9_000).for_each(|id| assert!(map.insert(id, id)));
         // Holes of 500 between 500 deliveries each.
         for first in (500..8_000).step_by(1_000) {
@@ -441,7 +462,7 @@ mod tests {
 
     #[test]
     fn retain_forgets_and_trims() {
-        let mut map = Unsettled::new();
+        let mut map = Unsettled::new(Arc::default());
         for id in 5..15 {
             map.insert(id, id);
         }
@@ -461,7 +482,7 @@ mod tests {
             ((seed >> 33) % below) as u32
         };
         for run in 0..50 {
-            let (mut map, mut tree) = (Unsettled::new(), BTreeMap::new());
+            let (mut map, mut tree) = (Unsettled::new(Arc::default()), BTreeMap::new());
             let mut next = if run % 2 == 0 { u32::MAX - 300 } else { random(1 << 31) };
             for step in 0..4_000u32 {
                 match random(10) {
