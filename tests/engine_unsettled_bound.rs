@@ -312,6 +312,17 @@ fn places_of_what_waits_for_a_delivery_are_lent_to_it() {
     assert_eq!(pair.engine.unsettled_count().0, 4);
 }
 
+/// Without one that still arrives nobody waits for what the window brings.
+#[test]
+fn places_are_lent_to_what_still_arrives() {
+    let (mut pair, _) = Pair::with_sender(at_most(4), 100);
+    fill(&mut pair, 0, 0, 4);
+    assert_eq!(pair.engine.unsettled_count().0, 4);
+    pair.engine.places_lent(SessionNumber(0), 4);
+    pair.pump();
+    assert_eq!(window_told(&mut pair), None);
+}
+
 /// What lets an incomplete delivery go on is no way to begin ever more: one a link, at most.
 #[test]
 fn deliveries_beyond_the_bound_are_bounded_by_links() {

@@ -220,6 +220,35 @@ fn a_stream_that_waits_and_keeps_its_session_full_is_missed() {
     bench.close_all(&[connection]);
 }
 
+/// A message whose copies are all out is nothing that waits, however long its consumers take to settle it.
+#[test]
+fn places_are_lent_of_messages_whose_copies_wait() {
+    let (mut bench, connection, sender, consumers) = group(2, 3);
+    let other = bench.sender(connection, "multicast/m");
+    for number in 0..2 {
+        bench.send(other, number, false, "out");
+    }
+    let body = "x".repeat(STREAM_BYTES_MIN);
+    let stream = bench.begin(sender, 2, false, &body);
+    bench.take();
+    let copies: Vec<_> = bench.sent[4..].iter().map(|(_, copy)| *copy).collect();
+    for copy in copies {
+        bench.router.payload_sent(copy, STREAM_BYTES_MIN, false, bench.now);
+    }
+    bench.take();
+    bench.quiet = false;
+    bench.router.session_full(connection, SessionNumber(0), false, bench.now);
+    assert!(!bench.take().iter().any(|out| matches!(out, Out::Lent(_))));
+    bench.send(other, 3, false, "waits");
+    bench.take();
+    bench.router.session_full(connection, SessionNumber(0), false, bench.now);
+    assert!(bench.take().contains(&Out::Lent(1)));
+    bench.quiet = true;
+    bench.more(stream, "end", true);
+    assert_eq!(bench.take().len(), consumers.len());
+    bench.close_all(&[connection]);
+}
+
 /// Who takes part since a message began gets it as well, and is set aside by it when there is no room for it.
 #[test]
 fn a_copy_of_a_message_that_began_before_its_consumer_waits_no_longer_than_others() {

@@ -272,8 +272,17 @@ impl Dispatch {
         }
     }
 
-    /// A session's window is shut. Gives whether other shards may hold something of it.
-    pub(super) fn session_full_elsewhere(&mut self, id: ConnectionId, session: SessionNumber) -> bool {
+    /// A session's window is shut: what is held counts no longer, and the router does what it can about its own.
+    pub(super) fn session_full(&mut self, id: ConnectionId, session: SessionNumber, now: Time) {
+        if let Some(peer) = find(&mut self.peers, id) {
+            super::anonymous::lend_held(peer, session);
+        }
+        let shared = self.session_full_elsewhere(id, session);
+        self.router.session_full(id, session, shared, now);
+    }
+
+    /// Gives whether other shards may hold something of it.
+    fn session_full_elsewhere(&mut self, id: ConnectionId, session: SessionNumber) -> bool {
         let Some(away) = find(&mut self.peers, id).and_then(|peer| peer.away.as_ref()) else { return false };
         for shard in &away.shards {
             self.outbox.push(*shard, Note::SessionFull { connection: id, session });
@@ -570,7 +579,7 @@ impl Dispatch {
         self.advance(id, link);
     }
 
-    /// Of what waits behind another delivery there is one, in however many pieces it comes.
+    /// Pieces that wait are joined into one, behind their delivery's begin.
     fn enqueue_more(
         &mut self,
         id: ConnectionId,

@@ -42,7 +42,7 @@ pub use rows::{LinkRow, Page, RouterRow, Rows, Table};
 pub use service::{Answer, Request};
 
 use crate::engine::{self, Engine, Event, LinkAnswer, RemoteAttach, RemoteError, Sent, Transfer, Transmit};
-use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, SessionNumber, ShardId, WireDelivery};
+use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, ShardId, WireDelivery};
 use crate::limits;
 use crate::link::Terminus;
 use crate::outcome::Fault;
@@ -399,15 +399,6 @@ impl Dispatch {
         } else {
             RARE_EVENT_COST
         }
-    }
-
-    /// A session's window is shut: what is held counts no longer, and the router does what it can about its own.
-    fn session_full(&mut self, id: ConnectionId, session: SessionNumber, now: Time) {
-        if let Some(peer) = find(&mut self.peers, id) {
-            anonymous::lend_held(peer, session);
-        }
-        let shared = self.session_full_elsewhere(id, session);
-        self.router.session_full(id, session, shared, now);
     }
 
     fn link_token(&mut self, id: ConnectionId, link: LinkHandle) -> Option<LinkId> {

@@ -150,12 +150,14 @@ impl Engine {
         }
     }
 
-    /// So many of the unsettled deliveries of a session whose window is shut wait for the rest of one that still arrives.
+    /// So many of a session's unsettled deliveries wait in the router: where its window is shut by them, they aren't to keep the rest
+    /// of one out that still arrives. (A few more are let in at a time, since it costs a look at all of them to know.)
     pub fn places_lent(&mut self, session: SessionNumber, places: u32) {
         let channel = session.0;
         let Some(Some(session)) = self.sessions.get_mut(usize::from(channel)) else { return };
-        if session.is_at_unsettled_bound(&self.settings) {
-            session.places_lent += places;
+        if session.arriving > 0 && session.is_at_unsettled_bound(&self.settings) {
+            let lent = (session.places_lent.saturating_add(places) as usize).max(self.settings.unsettled_max / 16);
+            session.places_lent = lent.min(session.incoming_count()) as u32;
             Self::mark_dirty(&mut self.dirty, channel, session);
         }
     }

@@ -89,7 +89,7 @@ pub(super) struct Session {
     pub incoming_stale: u32,
     /// Links of which a delivery still arrives.
     pub arriving: u32,
-    /// Unsettled deliveries that it may have beyond its bound, since as many wait for what still arrives.
+    /// Unsettled deliveries that it may have beyond its bound while one still arrives, since as many wait in the router.
     pub places_lent: u32,
 
     pub next_outgoing_id: u32,

@@ -9,8 +9,8 @@
 //!
 //! The unsettled deliveries that a session has and those that its window can bring are `unsettled_max` at most, but that one
 //! which still arrives counts already: its rest may come whatever else is unsettled, a frame at a time. A peer may begin others
-//! with these frames, so they end where there are as many beyond `unsettled_max` as the session has links. Then what waits may
-//! wait for that one: as many places as that takes are lent (`routing/relief.rs`). What waits is bounded by credit.
+//! with these frames, so they end where there are as many beyond `unsettled_max` as the session has links. Others that wait in
+//! the router may be waiting for just this one: then their places are lent (`routing/relief.rs`); credit bounds how many wait.
 //!
 //! What a window promises is settled with the router's account when a window is told, not with each frame: in between the
 //! account has a little too much, never too little.
@@ -92,7 +92,7 @@ impl Engine {
         if session.end_sent {
             return 0;
         }
-        if !session.is_at_unsettled_bound(&self.settings) {
+        if session.arriving == 0 || !session.is_at_unsettled_bound(&self.settings) {
             session.places_lent = 0;
         }
         let memory = &self.settings.memory;

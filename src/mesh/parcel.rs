@@ -65,7 +65,7 @@ pub enum Note {
         session: SessionNumber,
         bytes: usize,
     },
-    /// From the owner: so many deliveries of a shut session wait there for one of its own.
+    /// From the owner: so many unsettled deliveries of a session, whose window is shut, wait there.
     PlacesLent {
         connection: ConnectionId,
         session: SessionNumber,

@@ -9,11 +9,13 @@
 //! out-link.
 
 use crate::ids::{AddressId, DeliveryId, LinkId, SessionNumber, WireDelivery, ELSEWHERE};
+use crate::memory::Memory;
 use crate::outcome::State;
 use crate::payload::Payload;
 use crate::routing::direct::Way;
 use crate::run::Arrived;
 use crate::time::Time;
+use std::sync::Arc;
 
 /// A record's place in the slab, for whom holds it in a list: no generation, so only for records that live.
 pub type Slot = u32;
@@ -23,6 +25,9 @@ pub const NONE: Slot = u32::MAX;
 /// Bytes of encodings that messages' outcomes keep, each as if it were nobody else's. Beyond, the kind alone is kept: rejected
 /// without its error is still rejected.
 pub const OUTCOME_BYTES_MAX: usize = 1024 * 1024;
+
+/// Records that are counted in the account at once.
+const COUNTED_STEP: u32 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -221,7 +226,6 @@ impl List {
 }
 
 /// The slab of all deliveries.
-#[derive(Default)]
 pub struct Deliveries {
     records: Vec<Delivery>,
     /// Of messages: the highest outcome of their copies so far. As long as the last one that has any needs it.
@@ -231,6 +235,19 @@ pub struct Deliveries {
     /// Free records, linked through `by_sender.next`; `free_len` of them.
     free: Option<Slot>,
     live: u32,
+    memory: Arc<Memory>,
+    /// Records that count in the account: as many as live, and some.
+    counted: u32,
+}
+
+impl Drop for Deliveries {
+    fn drop(&mut self) {
+        self.memory.remove(records_bytes(self.counted));
+    }
+}
+
+fn records_bytes(count: u32) -> usize {
+    count as usize * size_of::<Delivery>()
 }
 
 impl std::ops::Index<Slot> for Deliveries {
@@ -249,6 +266,30 @@ impl std::ops::IndexMut<Slot> for Deliveries {
 }
 
 impl Deliveries {
+    pub fn new(memory: Arc<Memory>) -> Deliveries {
+        Deliveries {
+            records: Vec::new(),
+            outcomes: Vec::new(),
+            outcome_bytes: 0,
+            free: None,
+            live: 0,
+            memory,
+            counted: 0,
+        }
+    }
+
+    #[cold]
+    fn count_more(&mut self) {
+        self.counted += COUNTED_STEP;
+        self.memory.add(records_bytes(COUNTED_STEP));
+    }
+
+    #[cold]
+    fn count_fewer(&mut self) {
+        self.counted -= COUNTED_STEP;
+        self.memory.remove(records_bytes(COUNTED_STEP));
+    }
+
     pub fn len(&self) -> usize {
         self.live as usize
     }
@@ -295,6 +336,9 @@ impl Deliveries {
     #[inline]
     pub fn insert(&mut self, kind: Kind, stage: Stage, arrived: Time) -> Slot {
         self.live += 1;
+        if self.live > self.counted {
+            self.count_more();
+        }
         let slot = match self.free {
             Some(slot) => {
                 let next = self.records[slot as usize].by_sender.next;
@@ -358,6 +402,9 @@ impl Deliveries {
         record.by_consumer = Pair::UNLINKED;
         self.free = Some(slot);
         self.live -= 1;
+        if self.counted - self.live >= 2 * COUNTED_STEP {
+            self.count_fewer();
+        }
     }
 
     #[inline]
@@ -455,7 +502,7 @@ mod tests {
 
     #[test]
     fn a_record_leaves_any_place_of_its_list() {
-        let mut all = Deliveries::default();
+        let mut all = Deliveries::new(Arc::default());
         let slots: Vec<Slot> = (0..4).map(|_| all.insert(Kind::Single, Stage::Waiting, Time::ZERO)).collect();
         let mut list = List::EMPTY;
         for slot in &slots {
@@ -473,7 +520,7 @@ mod tests {
 
     #[test]
     fn a_stale_id_reaches_nothing() {
-        let mut all = Deliveries::default();
+        let mut all = Deliveries::new(Arc::default());
         let slot = all.insert(Kind::Single, Stage::Waiting, Time::ZERO);
         let id = all.id(slot);
         all.remove(slot);

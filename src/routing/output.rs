@@ -25,7 +25,8 @@ pub enum Output {
     Detach { port: Port, fault: Fault },
     /// Payload bytes that a session of this connection brought have left the router.
     PayloadReleased { connection: ConnectionId, session: SessionNumber, bytes: usize },
-    /// So many of a shut session's deliveries wait for one of its own: they aren't to keep the rest of that out.
+    /// So many unsettled deliveries of a session, whose window is shut, wait in the router: they aren't to keep the rest of another one
+    /// out, which they may be waiting for.
     PlacesLent { connection: ConnectionId, session: SessionNumber, places: u32 },
 }
 

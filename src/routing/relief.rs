@@ -4,7 +4,8 @@
 //! waits can shut out the rest of a delivery that is under way; while that keeps a consumer's link, what waits for that
 //! consumer waits for ever. Three things break such a circle, the mildest first:
 //! - a delivery that is kept until it is whole goes on as it is (it streams);
-//! - what waits doesn't count as held any more (credit bounds it), when a delivery under way has nothing left to send;
+//! - what waits doesn't count as held any more, and its places among the unsettled are lent (credit bounds both), when a delivery
+//!   under way has nothing left to send;
 //! - an incomplete one that waits and has grown beyond a bound is given back to its sender; of a multicast one, the copies that
 //!   wait are missed.
 
@@ -13,7 +14,7 @@ use crate::limits;
 use crate::outcome::State;
 use crate::routing::connection::{push_swept, SessionSlot};
 use crate::routing::delivery::{By, Deliveries, Kind, Slot, Stage};
-use crate::routing::delivery::{COMPLETE, CUT, SETTLED};
+use crate::routing::delivery::{COMPLETE, CUT, OPEN};
 use crate::routing::link::Link;
 use crate::routing::output::Output;
 use crate::routing::router::Router;
@@ -110,7 +111,7 @@ impl Router {
         }
     }
 
-    /// What waits of a session doesn't count as held any more.
+    /// What waits of a session doesn't count as held any more, nor among what its window is shut by.
     fn lend(&mut self, connection: ConnectionId, session: SessionSlot) {
         let Some(known) = self.connections.sessions.get_mut(session as usize) else { return };
         known.full = false;
@@ -118,9 +119,12 @@ impl Router {
         for slot in self.deliveries_of(connection, session) {
             let record = &self.deliveries[slot];
             let lent = record.is(COMPLETE) || record.bytes <= LENT_BYTES_MAX;
-            let waits = matches!((record.stage, record.kind), (Stage::Waiting, _) | (Stage::Assigned, Kind::Message));
-            let has_place = !record.is(COMPLETE) || !record.is(SETTLED);
-            places += u32::from(lent && waits && has_place);
+            let waits = match record.kind {
+                Kind::Message => record.unsent > 0,
+                _ => record.stage == Stage::Waiting,
+            };
+            // Those that aren't complete are few: one a link.
+            places += u32::from(waits && record.is(OPEN) && record.is(COMPLETE));
             match (record.stage, record.kind) {
                 // A multicast message's copies wait each for its consumer.
                 (Stage::Waiting, _) | (Stage::Assigned, Kind::Message) if lent => self.release_all(slot),
