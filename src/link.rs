@@ -45,11 +45,6 @@ pub enum Terminus {
     Node {
         address: Option<String>,
         dynamic: bool,
-        capabilities: Vec<String>,
-        /// terminus-durability and expiry-policy, as far as they ask for resumption.
-        durable: u32,
-        /// A `copy` or `move` distribution mode (sources).
-        distribution_mode: Option<String>,
     },
     /// A transaction coordinator (targets).
     Coordinator,

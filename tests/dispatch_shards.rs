@@ -4,7 +4,7 @@
 mod support;
 
 use ringway::dispatch::{Rows, Table};
-use ringway::wire::performative::{Attach, Flow, Performative, Role, Transfer};
+use ringway::wire::performative::{Attach, Disposition, Flow, Performative, Role, Transfer};
 use ringway::wire::terminus::Source;
 use std::time::Duration;
 use support::client::{first, source, target, wide_open, Client};
@@ -624,5 +624,73 @@ fn a_connection_that_ends_with_an_attach_unheard_moves_nowhere() {
     assert_eq!(mesh.shards[shard].poll_move(), None, "the attach is behind that");
     break_off(&mut mesh, client);
     mesh.pump();
+    mesh.end();
+}
+
+/// Deliveries that were accepted, and up to which delivery-count the client may send, where a flow says so.
+fn heard(client: &mut Client, limit: &mut u32) -> u32 {
+    let mut count = 0;
+    for frame in client.frames() {
+        match frame.performative() {
+            Performative::Disposition(said) if said.settled => {
+                count += said.last.unwrap_or(said.first) - said.first + 1
+            }
+            Performative::Flow(Flow { delivery_count: Some(used), link_credit: Some(credit), .. }) => {
+                *limit = used + credit
+            }
+            _ => {}
+        }
+    }
+    count
+}
+
+/// What a sender says of what it sent is found by its number, whoever owns the address, and however much there is.
+#[test]
+fn a_sender_settles_its_deliveries_elsewhere() {
+    const COUNT: u32 = 50_000;
+    let mut mesh = Mesh::new(2).stay();
+    let address = owned_by(0, 2, "queue");
+    let (producer, consumer) = (mesh.connect(1), mesh.connect(0));
+    mesh.client(consumer).attach_receiver(0, 0, "r", &address);
+    mesh.client(consumer).credit(0, 0, 0, 2 * COUNT);
+    mesh.client(producer).attach_sender(0, 0, "s", &address);
+    mesh.pump();
+    let mut limit = 0;
+    let send = |mesh: &mut Mesh, limit: &mut u32, numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            if number >= *limit {
+                mesh.pump();
+                heard(mesh.client(producer), limit);
+                assert!(number < *limit, "it is given more credit");
+            }
+            mesh.client(producer).send(0, 0, number, b"x");
+        }
+        mesh.pump();
+    };
+    let settle = |mesh: &mut Mesh, first: u32, last: u32| {
+        let role = Role::Sender;
+        let disposition = Disposition { role, first, last: Some(last), settled: true, ..Disposition::default() };
+        mesh.client(producer).disposition(0, disposition);
+        mesh.pump();
+    };
+    // Of which of them the producer is told still.
+    let told = |mesh: &mut Mesh, limit: &mut u32, first: u32, last: u32| {
+        mesh.client(consumer).accept(0, first, Some(last));
+        mesh.pump();
+        heard(mesh.client(producer), limit)
+    };
+    send(&mut mesh, &mut limit, 0..10);
+    settle(&mut mesh, 3, 5);
+    settle(&mut mesh, 2, 6);
+    assert_eq!(told(&mut mesh, &mut limit, 0, 7), 3);
+    // What came since, and what is over.
+    send(&mut mesh, &mut limit, 10..20);
+    settle(&mut mesh, 0, 15);
+    assert_eq!(told(&mut mesh, &mut limit, 8, 19), 4);
+    send(&mut mesh, &mut limit, 20..COUNT);
+    let begun = std::time::Instant::now();
+    settle(&mut mesh, 0, COUNT - 2);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!(told(&mut mesh, &mut limit, 20, COUNT - 1), 1);
     mesh.end();
 }

@@ -243,3 +243,35 @@ fn a_stream_of_tiny_frames_takes_little_where_it_waits() {
     assert_eq!(bytes, b"whole".len() + BEGUN + FRAMES as usize);
     mesh.end();
 }
+
+/// A consumer that takes no more of a message asks for a drain again and again: the last one of them is answered, once.
+#[test]
+fn drains_that_wait_behind_a_message_are_one() {
+    let mut mesh = Mesh::new(2).stay();
+    let address = owned_by(0, 2, "queue");
+    let (producer, consumer) = (mesh.connect(0), mesh.connect(1));
+    mesh.client(producer).attach_sender(0, 0, "s", &address);
+    mesh.client(consumer).attach_receiver(0, 0, "r", &address);
+    let flow =
+        |credit, incoming_window, drain| Flow { handle: Some(0), incoming_window, drain, ..wide_open(0, credit) };
+    mesh.client(consumer).flow(0, flow(10, 0, false));
+    mesh.pump();
+    mesh.client(producer).send(0, 0, 0, b"x");
+    mesh.pump();
+    let mut before = 0;
+    for number in 0..6_000 {
+        if number == 1_000 {
+            (before, _) = LIVE.get();
+        }
+        mesh.client(consumer).flow(0, flow(9, 0, true));
+        mesh.sleep(Duration::from_millis(100));
+    }
+    let live = LIVE.get().0.saturating_sub(before);
+    assert!(live < 100_000, "{live}");
+    let all = Flow { handle: None, delivery_count: None, link_credit: None, ..flow(0, 100, false) };
+    mesh.client(consumer).flow(0, all);
+    mesh.client(consumer).frames();
+    mesh.pump();
+    assert_eq!(mesh.client(consumer).briefs(), ["transfer", "flow"]);
+    mesh.end();
+}

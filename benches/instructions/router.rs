@@ -77,8 +77,7 @@ struct World {
 
 fn attach(router: &mut Router, index: u32, direction: Direction) -> LinkId {
     let address = Some("address".to_string());
-    let capabilities = Vec::new();
-    let terminus = Terminus::Node { address, dynamic: false, capabilities, durable: 0, distribution_mode: None };
+    let terminus = Terminus::Node { address, dynamic: false };
     let attach = Attach {
         port: Port { connection: CONNECTION, link: LinkHandle { index, generation: 0 } },
         session: SessionNumber(0),

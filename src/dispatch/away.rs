@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const SENT_BYTES_TOLD: usize = limits::OUTPUT_MARK_BYTES / 8;
 
 /// What an event costs that is the last for now.
-const REST: u64 = u64::MAX;
+pub(super) const REST: u64 = u64::MAX;
 
 /// What a connection has on other shards.
 #[derive(Default)]
@@ -485,7 +485,7 @@ impl Dispatch {
         match what {
             Decided::Attached(answer) => return self.answered(owner, id, link, *answer),
             Decided::Grant { add, drain } => return self.granted(id, link, add, drain, now),
-            Decided::Drained { round } => return self.enqueue(id, link, Waiting::Drained { round }),
+            Decided::Drained { round } => return self.enqueue_drained(id, link, round),
             Decided::Send { delivery, session, message_format, settled, complete, .. } => {
                 let delivery = delivery.elsewhere(owner);
                 let waiting = Waiting::Send { delivery, message_format, settled, complete, payload };
@@ -577,6 +577,15 @@ impl Dispatch {
         }
         receiver.waiting.push_back(waiting);
         self.advance(id, link);
+    }
+
+    /// Of several in a row the last one answers.
+    fn enqueue_drained(&mut self, id: ConnectionId, link: LinkHandle, round: u32) {
+        let receiver = find(&mut self.peers, id).and_then(|peer| peer.receiver(link));
+        match receiver.and_then(|receiver| receiver.waiting.back_mut()) {
+            Some(Waiting::Drained { round: last }) => *last = round,
+            _ => self.enqueue(id, link, Waiting::Drained { round }),
+        }
     }
 
     /// Pieces that wait are joined into one, behind their delivery's begin.

@@ -393,9 +393,9 @@ impl Dispatch {
             _ => {}
         }
         // Behind the attach that makes a connection move nothing is heard here.
-        let leaves = find(&mut self.peers, id).is_some_and(|peer| peer.moving.is_some());
-        if leaves {
-            u64::MAX
+        let peer = find(&mut self.peers, id);
+        if peer.is_some_and(|peer| peer.moving.is_some() || peer.rests_for.is_some()) {
+            away::REST
         } else {
             RARE_EVENT_COST
         }

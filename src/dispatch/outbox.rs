@@ -22,6 +22,8 @@ const CROWD: usize = 8;
 /// Empty parcels that are kept: as many as can be on their way, a lane's, those that another shard has taken out of it and not given
 /// back, and a crowd each way.
 const EMPTY_MAX: usize = 2 * limits::LANE_PARCELS + 2 * CROWD;
+/// Of these, the ones whose buffers are kept whatever their size.
+const LARGE_EMPTY_MAX: usize = 2 * CROWD;
 /// Payload bytes from which on a parcel counts in the account: less is less than what is moved without one.
 const COUNTED_BYTES_MIN: usize = 4096;
 
@@ -117,19 +119,26 @@ impl Outbox {
     /// Takes a parcel back in that is done with. `notes`: the vector that was taken out of it.
     pub fn recycle(&mut self, from: ShardId, mut parcel: Parcel, notes: Vec<Note>) {
         while let Some(own) = parcel.pop_returned() {
-            if self.empty.len() < EMPTY_MAX {
-                self.empty.push(own);
-            }
+            keep(&mut self.empty, own);
         }
         let bytes = counted_bytes(&parcel);
         if bytes > 0 {
             self.memory.remove(bytes);
         }
         parcel.clear(notes);
-        // Who is told nothing for long gets none back.
-        if let Some(bag) = self.bags.get_mut(usize::from(from.0)).filter(|bag| bag.theirs.len() < EMPTY_MAX) {
-            bag.theirs.push(parcel);
+        if let Some(bag) = self.bags.get_mut(usize::from(from.0)) {
+            keep(&mut bag.theirs, parcel);
         }
+    }
+}
+
+/// Keeps an empty parcel among others, where there are few. (Another shard's are many when nothing is told it for long.)
+fn keep(empty: &mut Vec<Parcel>, mut parcel: Parcel) {
+    if empty.len() < EMPTY_MAX {
+        if empty.len() >= LARGE_EMPTY_MAX {
+            parcel.shrink();
+        }
+        empty.push(parcel);
     }
 }
 

@@ -11,19 +11,22 @@
 use super::outbox::Outbox;
 use super::Dispatch;
 use crate::arena::Arena;
-use crate::ids::{ConnectionId, LinkHandle, LinkId, Port, SessionNumber, ShardId, ELSEWHERE};
+use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, SessionNumber, ShardId, WireDelivery, ELSEWHERE};
 use crate::limits;
 use crate::link::Terminus;
 use crate::mesh::parcel::{cost_bytes, Accepted, Attaching, Decided, Happened};
 use crate::mesh::Note;
 use crate::outcome::StateKind;
 use crate::payload::Payload;
-use crate::routing::{rejected, Arrival, Attach, Output};
+use crate::routing::{rejected, Arrival, Attach, Output, Router};
 use crate::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Of deliveries to one session of another shard: as for an engine's output.
 const WAITING_BYTES_MAX: usize = limits::OUTPUT_MARK_BYTES;
+
+/// Deliveries that are over and still known by what they came as, beside as many as are here.
+const ARRIVED_KEPT: usize = 64;
 
 pub(super) struct Proxy {
     home: ShardId,
@@ -48,6 +51,32 @@ pub(super) struct ProxyLink {
     /// Of an anonymous sender's, credit is its home's affair. Here what routing grants says how many deliveries wait no
     /// longer.
     is_relay: bool,
+    arrived: Option<Arrived>,
+}
+
+/// What came on a link and is here, by the numbers that its sender gave. Kept from the first time on that this says something of
+/// what isn't its last.
+struct Arrived {
+    deliveries: HashMap<u32, DeliveryId>,
+    /// With more, those that are over are forgotten.
+    len_max: usize,
+}
+
+impl Arrived {
+    fn of(link: LinkId, router: &Router) -> Arrived {
+        let deliveries: HashMap<u32, DeliveryId> =
+            router.arrived(link).map(|(wire, delivery)| (wire.delivery_id, delivery)).collect();
+        let len_max = 2 * deliveries.len() + ARRIVED_KEPT;
+        Arrived { deliveries, len_max }
+    }
+
+    fn note(&mut self, number: u32, delivery: DeliveryId, router: &Router) {
+        self.deliveries.insert(number, delivery);
+        if self.deliveries.len() > self.len_max {
+            self.deliveries.retain(|_, delivery| router.is_here(*delivery));
+            self.len_max = 2 * self.deliveries.len() + ARRIVED_KEPT;
+        }
+    }
 }
 
 /// What a session's home hasn't sent yet.
@@ -59,7 +88,7 @@ struct Waiting {
 
 impl ProxyLink {
     pub fn new(link: LinkId, session: SessionNumber, name: &str, is_relay: bool) -> ProxyLink {
-        ProxyLink { link, session, name: name.into(), sent: 0, round: 0, is_relay }
+        ProxyLink { link, session, name: name.into(), sent: 0, round: 0, is_relay, arrived: None }
     }
 }
 
@@ -132,8 +161,9 @@ impl Proxies {
         Some(proxy)
     }
 
-    fn link(&self, home: ShardId, port: Port) -> Option<LinkId> {
-        Some(self.get(self.of(home, port.connection)?)?.links.get(&port.link)?.link)
+    fn link_mut(&mut self, home: ShardId, port: Port) -> Option<&mut ProxyLink> {
+        let id = self.of(home, port.connection)?;
+        self.get_mut(id)?.links.get_mut(&port.link)
     }
 }
 
@@ -266,7 +296,8 @@ impl Dispatch {
         if let Happened::Attached(attaching) = what {
             return self.attach_for(home, port, &attaching, now);
         }
-        let Some(link) = self.proxies.link(home, port) else { return };
+        let Some(own) = self.proxies.link_mut(home, port) else { return };
+        let (link, is_looked_through) = (own.link, own.arrived.is_some());
         match what {
             Happened::Attached(_) => {}
             Happened::Ended { closed } => {
@@ -285,13 +316,16 @@ impl Dispatch {
                 let to = payload.to.as_deref();
                 let arrival = Arrival { wire, message_format, settled, complete, payload: payload.payload, to };
                 self.router.delivery(link, arrival, now);
+                if is_looked_through {
+                    self.note_arrived(home, port, link, wire);
+                }
             }
             Happened::DeliveryRefused { wire, settled, complete, why } => {
                 let payload = Payload::new();
                 let arrival = Arrival { wire, message_format: 0, settled, complete, payload, to: None };
                 self.router.delivery_refused(link, arrival, rejected("amqp:invalid-field", why), now);
             }
-            Happened::DeliveryMore { wire, complete, settled, .. } => match self.router.arrived_as(link, wire) {
+            Happened::DeliveryMore { wire, complete, settled, .. } => match self.router.last_arrived_as(link, wire) {
                 Some(delivery) => self.router.delivery_more(delivery, payload.payload, complete, settled, now),
                 None => {
                     let (connection, session, bytes) = (port.connection, wire.session, payload.payload.len());
@@ -299,25 +333,43 @@ impl Dispatch {
                 }
             },
             Happened::DeliveryAborted { wire } => {
-                if let Some(delivery) = self.router.arrived_as(link, wire) {
+                if let Some(delivery) = self.router.last_arrived_as(link, wire) {
                     self.router.delivery_aborted(delivery, now);
                 }
             }
             Happened::SenderDisposition { wire, state, settled } => {
-                if let Some(delivery) = self.router.arrived_as(link, wire) {
+                if let Some(delivery) = self.arrived_as(home, port, link, wire) {
                     self.router.sender_disposition(delivery, state, settled, now);
                 }
             }
             Happened::SenderDrained { returned } => self.router.sender_drained(link, returned, now),
             Happened::Credit { delivery_count, seen, limit, drain, round } => {
-                let proxy = self.proxies.of(home, port.connection).and_then(|id| self.proxies.get_mut(id));
-                let Some(own) = proxy.and_then(|proxy| proxy.links.get_mut(&port.link)) else { return };
+                let Some(own) = self.proxies.link_mut(home, port) else { return };
                 own.round = round;
                 // Those that are on their way there are assigned as well.
                 let assigned = delivery_count.wrapping_add(own.sent.wrapping_sub(seen));
                 self.router.credit(link, assigned, limit, drain, now);
             }
         }
+    }
+
+    /// A delivery came for a link of which what came is looked through.
+    #[cold]
+    fn note_arrived(&mut self, home: ShardId, port: Port, link: LinkId, wire: WireDelivery) {
+        let Some(delivery) = self.router.last_arrived_as(link, wire) else { return };
+        if let Some(arrived) = self.proxies.link_mut(home, port).and_then(|own| own.arrived.as_mut()) {
+            arrived.note(wire.delivery_id, delivery, &self.router);
+        }
+    }
+
+    /// The delivery that came as `wire` on a link.
+    fn arrived_as(&mut self, home: ShardId, port: Port, link: LinkId, wire: WireDelivery) -> Option<DeliveryId> {
+        if let Some(last) = self.router.last_arrived_as(link, wire) {
+            return Some(last);
+        }
+        let own = self.proxies.link_mut(home, port)?;
+        let arrived = own.arrived.get_or_insert_with(|| Arrived::of(link, &self.router));
+        arrived.deliveries.get(&wire.delivery_id).copied().filter(|delivery| self.router.is_here(*delivery))
     }
 
     fn attach_for(&mut self, home: ShardId, port: Port, attaching: &Attaching, now: Time) {

@@ -19,6 +19,8 @@ use crate::wire::state as wire_state;
 
 /// Ranges that are gathered before they are written.
 const RANGES_MAX: usize = 1024;
+/// Ranges that an empty list keeps room for.
+const RANGES_KEPT_MAX: usize = 128;
 
 /// Bytes of a state that is told whole however much output waits. Each range repeats it, so one frame from a peer could become as
 /// many of its size as it names deliveries.
@@ -387,8 +389,9 @@ impl Engine {
                 }
                 self.trace_output(start);
             }
-            // The vector is kept for the next ones.
+            // The vector is kept for the next ones, but for a long one.
             gathered.ranges.clear();
+            gathered.ranges.shrink_to(RANGES_KEPT_MAX);
             gathered.state = None;
             let Some(session) = self.session_mut(channel) else { return };
             *session.gathered(role) = gathered;

@@ -98,8 +98,6 @@ pub struct RemoteOpen {
     pub version: Option<String>,
     /// All of its properties, a map as it was encoded. None: absent, or too many to be kept.
     pub properties: Option<Box<[u8]>>,
-    pub offered_capabilities: Vec<String>,
-    pub desired_capabilities: Vec<String>,
 }
 
 /// An attach of the peer's, with what routing asks of it.

@@ -535,20 +535,12 @@ pub(super) fn terminus_of(direction: Direction, attach: &wire::Attach<'_>) -> Re
     let source = attach.source.map(Source::decode).transpose()?;
     let target = attach.target.map(AnyTarget::decode).transpose()?;
     Ok(match (direction, source, target) {
-        (Direction::Outgoing, Some(source), _) => Terminus::Node {
-            address: source.address.map(str::to_owned),
-            dynamic: source.dynamic,
-            capabilities: source.capabilities.iter().map(str::to_owned).collect(),
-            durable: source.durable,
-            distribution_mode: source.distribution_mode.map(str::to_owned),
-        },
-        (Direction::Incoming, _, Some(AnyTarget::Target(target))) => Terminus::Node {
-            address: target.address.map(str::to_owned),
-            dynamic: target.dynamic,
-            capabilities: target.capabilities.iter().map(str::to_owned).collect(),
-            durable: target.durable,
-            distribution_mode: None,
-        },
+        (Direction::Outgoing, Some(source), _) => {
+            Terminus::Node { address: source.address.map(str::to_owned), dynamic: source.dynamic }
+        }
+        (Direction::Incoming, _, Some(AnyTarget::Target(target))) => {
+            Terminus::Node { address: target.address.map(str::to_owned), dynamic: target.dynamic }
+        }
         (Direction::Incoming, _, Some(AnyTarget::Coordinator(_))) => Terminus::Coordinator,
         _ => Terminus::Absent,
     })

@@ -51,8 +51,6 @@ impl Engine {
             product,
             version,
             properties: kept.map(Into::into),
-            offered_capabilities: open.offered_capabilities.iter().map(str::to_owned).collect(),
-            desired_capabilities: open.desired_capabilities.iter().map(str::to_owned).collect(),
         })))
     }
 

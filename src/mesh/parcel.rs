@@ -12,6 +12,8 @@ use crate::outcome::{Fault, State};
 
 /// Buffers that grew beyond this are given back rather than kept.
 const KEPT_BYTES_MAX: usize = 1 << 20;
+/// What is left of a buffer that is one of many.
+const SHRUNK_BYTES: usize = 16 << 10;
 
 /// A fact or a command. What a shard says of a connection that is over, or a link that ended, reaches nobody.
 #[derive(Debug)]
@@ -242,6 +244,11 @@ impl Parcel {
     /// All bytes of payload.
     pub fn bytes(&self) -> &[u8] {
         &self.0.bytes
+    }
+
+    /// Gives back what an empty one grew large by.
+    pub fn shrink(&mut self) {
+        self.0.bytes.shrink_to(SHRUNK_BYTES);
     }
 
     /// Makes it empty; its memory stays. `notes`: as `take_notes` gave them.

@@ -23,14 +23,22 @@ impl Router {
         self.deliveries.known_elsewhere(delivery)
     }
 
-    /// The delivery that came as `wire` on a sender's link. One that still arrives is found at once, others in the order of
-    /// their arrival.
-    pub fn arrived_as(&self, link: LinkId, wire: WireDelivery) -> Option<DeliveryId> {
-        let list = &self.links.get(link)?.sender()?.deliveries;
-        let is_it = |slot: &u32| self.deliveries[*slot].in_wire == wire;
-        let last = (list.tail != NONE).then_some(list.tail).filter(is_it);
-        let slot = last.or_else(|| self.deliveries.list(By::Sender, list).find(is_it))?;
-        Some(self.deliveries.id(slot))
+    /// The last delivery that came on a sender's link, if it is here and came as `wire`: one that still arrives always is.
+    pub fn last_arrived_as(&self, link: LinkId, wire: WireDelivery) -> Option<DeliveryId> {
+        let last = self.links.get(link)?.sender()?.deliveries.tail;
+        (last != NONE && self.deliveries[last].in_wire == wire).then(|| self.deliveries.id(last))
+    }
+
+    /// All that came on a sender's link and is here.
+    pub fn arrived(&self, link: LinkId) -> impl Iterator<Item = (WireDelivery, DeliveryId)> + '_ {
+        let list = self.links.get(link).and_then(|link| link.sender()).map(|sender| &sender.deliveries);
+        let slots = list.map(|list| self.deliveries.list(By::Sender, list));
+        slots.into_iter().flatten().map(|slot| (self.deliveries[slot].in_wire, self.deliveries.id(slot)))
+    }
+
+    /// Whether a delivery is here.
+    pub fn is_here(&self, delivery: DeliveryId) -> bool {
+        self.deliveries.slot(delivery).is_some()
     }
 
     /// Whether nothing that a sender's link brought is here.

@@ -90,13 +90,7 @@ pub fn node(address: &str) -> Terminus {
 }
 
 pub fn terminus(address: Option<&str>, dynamic: bool) -> Terminus {
-    Terminus::Node {
-        address: address.map(String::from),
-        dynamic,
-        capabilities: Vec::new(),
-        durable: 0,
-        distribution_mode: None,
-    }
+    Terminus::Node { address: address.map(String::from), dynamic }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
