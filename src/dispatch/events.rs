@@ -8,20 +8,25 @@
 //! Invariants:
 //! - For an address and a unit, what a subscriber hears alternates, and its first is an increasing one.
 //! - A subscriber costs [`EVENTS_WAITING_MAX`] events and one entry for an address and unit, however slow it is. What it
-//!   doesn't hear one by one it hears as the latest state, with how many it `missed`.
+//!   doesn't hear one by one it hears as the latest state, with how many it `missed`. There are [`SUBSCRIBERS_MAX`] of them.
 
 use super::{service, Dispatch};
 use crate::ids::{LinkId, Port};
+use crate::link::{Direction, Terminus};
+use crate::outcome::Fault;
 use crate::payload::Payload;
 use crate::routing::{Arrival, Edge, EdgeOutbox, Unit};
 use crate::time::Time;
 use crate::wire::encode::{self, Compound};
 use crate::wire::value::{code, Value};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::rc::Rc;
 
 /// Events that wait for a subscriber one by one; more are only counted, and the latest kept.
 const EVENTS_WAITING_MAX: usize = 256;
+/// Subscribers of a shard. Each edge is told to each of them.
+const SUBSCRIBERS_MAX: usize = 1024;
 
 /// Descriptor codes of sections (AMQP 1.0, section 3.2).
 const PROPERTIES: u64 = 0x73;
@@ -35,8 +40,20 @@ struct Event {
     edge: Edge,
     /// Milliseconds since 1970.
     timestamp: i64,
-    /// It was above already when the subscriber came.
+    /// It was above before the subscriber came, or before its turn among those that were.
     replayed: bool,
+}
+
+/// Of what was above when a subscriber came: what hasn't been told yet, in the order of the keys.
+struct Replay {
+    told: Option<Key>,
+    last: Key,
+}
+
+impl Replay {
+    fn contains(&self, key: &Key) -> bool {
+        *key <= self.last && self.told.as_ref().is_none_or(|told| key > told)
+    }
 }
 
 struct Subscriber {
@@ -44,8 +61,7 @@ struct Subscriber {
     from: LinkId,
     credit: u32,
     drain: bool,
-    /// What was above when it came and hasn't been told yet.
-    replay: BTreeSet<Key>,
+    replay: Option<Replay>,
     waiting: VecDeque<(Rc<str>, Event)>,
     /// Behind `waiting`, when that is full.
     rest: EdgeOutbox<Rc<str>>,
@@ -92,12 +108,16 @@ impl Publisher {
             from,
             credit: 0,
             drain: false,
-            replay: self.above.keys().cloned().collect(),
+            replay: self.above.last_key_value().map(|(last, _)| Replay { told: None, last: last.clone() }),
             waiting: VecDeque::new(),
             rest: EdgeOutbox::default(),
             rest_timestamp: 0,
         };
         self.subscribers.insert(subscriber, subscription);
+    }
+
+    fn is_full(&self) -> bool {
+        self.subscribers.len() >= SUBSCRIBERS_MAX
     }
 
     /// A link ended. If it was a subscriber's, gives the router's link to it.
@@ -125,7 +145,7 @@ impl Publisher {
         }
         for (link, subscriber) in &mut self.subscribers {
             // What it hasn't heard of yet it hears of as it is when its turn comes.
-            if !subscriber.replay.contains(&key) {
+            if !subscriber.replay.as_ref().is_some_and(|replay| replay.contains(&key)) {
                 subscriber.push(&key.0, event);
                 self.due.push_back(*link);
             }
@@ -170,10 +190,13 @@ impl Subscriber {
     }
 
     fn pop(&mut self, above: &BTreeMap<Key, Event>) -> Option<(Rc<str>, Event)> {
-        while let Some(key) = self.replay.pop_first() {
-            if let Some(event) = above.get(&key) {
-                return Some((key.0, Event { replayed: true, ..*event }));
+        if let Some(replay) = &mut self.replay {
+            let from = replay.told.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            if let Some((key, event)) = above.range((from, Bound::Included(&replay.last))).next() {
+                replay.told = Some(key.clone());
+                return Some((key.0.clone(), Event { replayed: true, ..*event }));
             }
+            self.replay = None;
         }
         if let Some(next) = self.waiting.pop_front() {
             return Some(next);
@@ -245,6 +268,12 @@ impl Map<'_> {
 }
 
 impl Dispatch {
+    /// Why a link that would receive events is refused, if it is.
+    pub(super) fn refuses_subscription(&self, direction: Direction, terminus: &Terminus) -> Option<Fault> {
+        let is_refused = self.publisher.is_full() && self.router.is_subscription(direction, terminus);
+        is_refused.then(|| Fault::link("amqp:resource-limit-exceeded", "too many receive threshold events"))
+    }
+
     /// Credit for a link of the router's own: a subscriber takes events.
     #[cold]
     pub(super) fn own_credit(&mut self, port: Port, add: u32, drain: bool) {
@@ -327,6 +356,25 @@ mod tests {
         assert_eq!(all.len() as u64 + all.iter().map(|event| event.3).sum::<u64>(), 10_001);
         assert!(all.iter().enumerate().all(|(at, event)| event.1 == (at % 2 == 0)), "they alternate");
         assert!(all.last().is_some_and(|event| event.1), "the state is known");
+    }
+
+    #[test]
+    fn what_rises_before_its_turn_is_told_with_what_was_above() {
+        let mut publisher = Publisher::new("R");
+        publisher.edge("a", edge(true), 1);
+        publisher.edge("y", edge(true), 2);
+        publisher.joined(link(1), link(2));
+        publisher.credit(link(1), 1, false);
+        assert_eq!(heard(&mut publisher, link(1)), [("a".to_owned(), true, true, 0)]);
+        publisher.edge("b", edge(true), 3);
+        publisher.edge("c", edge(true), 4);
+        publisher.edge("c", edge(false), 5);
+        publisher.edge("z", edge(true), 6);
+        publisher.edge("a", edge(false), 7);
+        publisher.credit(link(1), 10, false);
+        let expected = [("b", true, true), ("y", true, true), ("z", true, false), ("a", false, false)];
+        let expected = expected.map(|(name, increasing, replayed)| (name.to_owned(), increasing, replayed, 0));
+        assert_eq!(heard(&mut publisher, link(1)), expected);
     }
 
     #[test]

@@ -410,18 +410,19 @@ impl Dispatch {
         let connection = peer.number;
         let Some(direction) = attach.direction else { return };
         let (name, address) = (attach.name.clone(), address_of(&attach.terminus));
-        let answer = self.router.attach(
-            Attach {
-                port: Port { connection: id, link },
-                session: attach.session,
-                direction,
-                terminus: &attach.terminus,
-                name: &attach.name,
-                sender_settle_mode: attach.sender_settle_mode,
-                receiver_settle_mode: attach.receiver_settle_mode,
-            },
-            now,
-        );
+        let asked = Attach {
+            port: Port { connection: id, link },
+            session: attach.session,
+            direction,
+            terminus: &attach.terminus,
+            name: &attach.name,
+            sender_settle_mode: attach.sender_settle_mode,
+            receiver_settle_mode: attach.receiver_settle_mode,
+        };
+        let answer = match self.refuses_subscription(direction, &attach.terminus) {
+            Some(fault) => Err(fault),
+            None => self.router.attach(asked, now),
+        };
         let Some(engine) = self.engine(id) else { return };
         match answer {
             Ok(attached) => {

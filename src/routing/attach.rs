@@ -31,7 +31,7 @@ impl Router {
             return Err(Fault::link("amqp:internal-error", "the link's connection is unknown"));
         };
         let (address, dynamic_address) = self.terminus_address(attach.direction, attach.terminus)?;
-        let subscribes = attach.direction == Direction::Outgoing && self.is_events_address(attach.terminus);
+        let subscribes = self.is_subscription(attach.direction, attach.terminus);
         // The subscriber's address is its own; it goes by the common one.
         let dynamic_address = dynamic_address.filter(|_| !subscribes);
         let id = self.links.insert(Link {
@@ -57,7 +57,11 @@ impl Router {
         })
     }
 
-    fn is_events_address(&self, terminus: &Terminus) -> bool {
+    /// Whether who attaches so is to receive threshold events.
+    pub fn is_subscription(&self, direction: Direction, terminus: &Terminus) -> bool {
+        if direction != Direction::Outgoing {
+            return false;
+        }
         let Terminus::Node { address: Some(text), dynamic: false, .. } = terminus else { return false };
         name::parse(text, &self.settings.router_id).is_some_and(is_events)
     }

@@ -283,6 +283,9 @@ impl Depth {
     }
 }
 
+/// Addresses and units of which an [`EdgeOutbox`] keeps edges that undo each other.
+const HELD_MAX: usize = 4096;
+
 /// Edges of one unit of one address for which there was no room: how many, and the last of each direction.
 struct Held {
     count: u64,
@@ -296,7 +299,8 @@ struct Held {
 ///
 /// Edges alternate. So of a run that didn't fit, its last one says all if their count is odd; if it is even, the
 /// last two do, and what is passed on alternates still. The rest is a count, in the first one's `missed`. Memory
-/// is one entry for an address and unit, however long the queue is full.
+/// is one entry for an address and unit, however long the queue is full, and addresses that come and go meanwhile are
+/// some thousands at most, beside those whose state is another than what was passed on.
 ///
 /// ```
 /// use ringway::routing::threshold::{Depth, EdgeOutbox};
@@ -315,11 +319,13 @@ pub struct EdgeOutbox<K> {
     held: HashMap<(K, Unit), Held>,
     /// Each key of `held` once, in the order in which they began to wait.
     order: VecDeque<(K, Unit)>,
+    /// With more of them, those that are where they were are forgotten.
+    len_max: usize,
 }
 
 impl<K> Default for EdgeOutbox<K> {
     fn default() -> Self {
-        Self { held: HashMap::new(), order: VecDeque::new() }
+        Self { held: HashMap::new(), order: VecDeque::new(), len_max: HELD_MAX }
     }
 }
 
@@ -338,8 +344,19 @@ impl<K: Eq + Hash + Clone> EdgeOutbox<K> {
             None => {
                 self.held.insert(key.clone(), Held { count: 1, missed: edge.missed, last: edge, before_last: edge });
                 self.order.push_back(key);
+                if self.held.len() > self.len_max {
+                    self.forget();
+                }
             }
         }
+    }
+
+    /// Forgets those of whose edges the last one undid the first: nobody will see that they were.
+    #[cold]
+    fn forget(&mut self) {
+        self.held.retain(|_, held| held.count % 2 == 1);
+        self.order.retain(|key| self.held.contains_key(key));
+        self.len_max = (2 * self.held.len()).max(HELD_MAX);
     }
 
     #[inline]
@@ -412,6 +429,34 @@ mod tests {
             assert_eq!(of_unit, by(unit, scale));
         }
         assert_eq!(vector(None, None), []);
+    }
+
+    #[test]
+    fn addresses_that_come_and_go_while_the_queue_is_full_are_bounded() {
+        let mut outbox = EdgeOutbox::default();
+        let edge = |increasing| Edge {
+            unit: Unit::Messages,
+            increasing,
+            threshold: 1,
+            depth_messages: 1,
+            depth_bytes: 1,
+            missed: 0,
+        };
+        for number in 0..50_000 {
+            outbox.raise(number, edge(true));
+            if number % 10 > 0 {
+                outbox.raise(number, edge(false));
+            }
+            assert!(outbox.held.len() <= HELD_MAX + 2 * number / 10 && outbox.order.len() == outbox.held.len());
+        }
+        let mut sent = Vec::new();
+        outbox.flush(|number, edge| {
+            sent.push((*number, edge.increasing));
+            true
+        });
+        let above: Vec<usize> = sent.iter().filter(|(number, _)| number % 10 == 0).map(|(number, _)| *number).collect();
+        assert!(above == (0..50_000).step_by(10).collect::<Vec<_>>(), "the state of each is known");
+        assert!(outbox.is_empty() && outbox.held.is_empty());
     }
 
     #[test]
