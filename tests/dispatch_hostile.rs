@@ -6,7 +6,7 @@ use ringway::dispatch::Dispatch;
 use ringway::engine::Settings;
 use ringway::ids::{ConnectionId, ShardId};
 use ringway::payload::Range;
-use ringway::routing::RouterSettings;
+use ringway::routing::{RouterSettings, Treatment};
 use ringway::time::Time;
 use ringway::wire::performative::{Attach, Disposition, Flow, Performative, Role, Transfer};
 use std::sync::Arc;
@@ -22,7 +22,11 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let dispatch = Dispatch::new(RouterSettings::default(), ShardId(0), 1, false, Time::ZERO);
+        World::with(RouterSettings::default())
+    }
+
+    fn with(settings: RouterSettings) -> World {
+        let dispatch = Dispatch::new(settings, ShardId(0), 1, false, Time::ZERO);
         World { dispatch, settings: Arc::new(Settings::default()), clients: Vec::new(), now: Time::ZERO }
     }
 
@@ -222,6 +226,37 @@ fn a_flood_of_frames_about_nothing_leaves_others_their_turn() {
         world.pump();
         assert!(world.client(peer).briefs().iter().any(|brief| brief == "attach"), "{what}");
     }
+}
+
+/// A message to many consumers counts as many times.
+#[test]
+fn messages_to_many_consumers_leave_others_their_turn() {
+    let mut world =
+        World::with(RouterSettings { default_treatment: Treatment::Multicast, ..RouterSettings::default() });
+    let (receiver, sender) = (world.connect(), world.connect());
+    for link in 0..500 {
+        world.client(receiver).attach_receiver(0, link, &format!("r{link}"), "m");
+        world.client(receiver).credit(0, link, 0, 1_000);
+    }
+    for link in 0..25 {
+        world.client(sender).attach_sender(0, link, &format!("s{link}"), "m");
+    }
+    world.pump();
+    // By turns, so that each is told alone.
+    for delivery in 0..200 {
+        world.client(sender).send(0, delivery % 25, delivery, b"x");
+    }
+    let id = world.clients[sender].0;
+    let mut turns = 0;
+    loop {
+        world.turn();
+        turns += 1;
+        if world.dispatch.wants_input(id) {
+            break;
+        }
+    }
+    assert_eq!(world.dispatch.router().deliveries_len(), 200 * 501);
+    assert!((5..100).contains(&turns), "{turns}");
 }
 
 /// However many links and sessions a peer has, what is held of messages whose address hasn't come is bounded.

@@ -7,8 +7,9 @@ use ringway::ids::{ConnectionId, LinkId, SessionNumber};
 use ringway::limits::{SESSION_INCOMING_BYTES, STREAM_BYTES_MIN};
 use ringway::link::{Direction, ReceiverSettleMode, SenderSettleMode};
 use ringway::outcome::{State, StateKind};
+use ringway::routing::Output;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::*;
 
 fn group(consumers: usize, credit: u32) -> (Bench, ConnectionId, LinkId, Vec<LinkId>) {
@@ -340,4 +341,141 @@ fn in_three_steps_the_sender_settles_last() {
     assert_eq!(bench.take(), []);
     assert_eq!(bench.router.deliveries_len(), 0);
     bench.close_all(&[connection]);
+}
+
+/// What the sender's window gets back.
+fn released(bench: &mut Bench) -> usize {
+    let quiet = std::mem::replace(&mut bench.quiet, false);
+    let outs = bench.take();
+    bench.quiet = quiet;
+    outs.iter().map(|out| if let Out::Released(bytes) = out { *bytes } else { 0 }).sum()
+}
+
+#[test]
+fn a_stream_is_released_as_its_slowest_consumer_takes_it_whoever_leaves_or_joins() {
+    let (mut bench, connection, sender, consumers) = group(3, 10);
+    let other = bench.sender(connection, "multicast/m");
+    let (short, stream) = (bench.begin(sender, 0, false, "a"), bench.begin(other, 1, false, "b"));
+    // Its one credit is for the short message: the stream waits for it.
+    let late = bench.consumer(connection, "multicast/m", 1);
+    bench.more(short, "", true);
+    assert_eq!(bench.take().len(), 4);
+    (0..4).for_each(|at| bench.accept(at));
+    released(&mut bench);
+    bench.more(stream, &"x".repeat(STREAM_BYTES_MIN - 1), false);
+    assert_eq!(released(&mut bench), 0);
+    let copies: Vec<_> = bench.sent[4..].iter().map(|(_, copy)| *copy).collect();
+    assert_eq!(copies.len(), 3);
+    let after = |bench: &mut Bench, copy: usize, bytes: usize| {
+        bench.router.payload_sent(copies[copy], bytes, false, bench.now);
+        released(bench)
+    };
+
+    for (copy, bytes) in [(0, STREAM_BYTES_MIN), (1, 1000), (2, 2000)] {
+        assert_eq!(after(&mut bench, copy, bytes), 0, "the late one has got nothing");
+    }
+    // It is set aside.
+    bench.now = bench.now + Duration::from_secs(3);
+    bench.router.handle_timeout(bench.now);
+    assert_eq!(released(&mut bench), 1000);
+    assert_eq!(bench.router.link_counters(late).unwrap().missed, 1);
+    assert_eq!(after(&mut bench, 1, 500), 500);
+    assert_eq!(after(&mut bench, 1, 4500), 500);
+    // The slowest leaves, at 2000; the next is at 6000. One that joins has no copy.
+    bench.end(consumers[2]);
+    assert_eq!(released(&mut bench), 4000);
+    let joined = bench.consumer(connection, "multicast/m", 10);
+    assert_eq!(released(&mut bench), 0);
+    bench.more(stream, "end", false);
+    assert_eq!(released(&mut bench), 0);
+    assert_eq!(after(&mut bench, 0, 3), 0);
+    assert_eq!(after(&mut bench, 1, STREAM_BYTES_MIN - 6000), STREAM_BYTES_MIN - 6000);
+    assert_eq!(after(&mut bench, 1, 2), 2);
+    bench.end(consumers[1]);
+    assert_eq!(released(&mut bench), 1);
+    bench.more(stream, "", true);
+    bench.router.payload_sent(copies[0], 0, true, bench.now);
+    bench.accept(4);
+    assert_eq!(bench.take().last(), Some(&told(1, StateKind::Accepted)));
+    bench.send(sender, 2, false, "m");
+    assert!(bench.take().contains(&sent(joined, "m")));
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn at_any_pace_a_stream_is_released_as_the_slowest_takes_it() {
+    for seed in 1..=200_u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |bound: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 33) as usize % bound
+        };
+        let count = 2 + below(20);
+        let (mut bench, connection, sender, consumers) = group(count, 10);
+        let stream = bench.begin(sender, 0, false, &"x".repeat(STREAM_BYTES_MIN));
+        released(&mut bench);
+        let copies: Vec<_> = bench.sent.iter().map(|(_, copy)| *copy).collect();
+        // What each consumer that is there hasn't got.
+        let mut held: Vec<(usize, usize)> = (0..count).map(|at| (at, STREAM_BYTES_MIN)).collect();
+        let mut unreleased = STREAM_BYTES_MIN;
+        for step in 0..200 {
+            let at = below(held.len());
+            match below(20) {
+                0 if held.len() > 1 => {
+                    bench.end(consumers[held[at].0]);
+                    held.swap_remove(at);
+                }
+                1..4 => {
+                    let bytes = 1 + below(2000);
+                    bench.more(stream, &"y".repeat(bytes), false);
+                    held.iter_mut().for_each(|(_, held)| *held += bytes);
+                    unreleased += bytes;
+                }
+                kind => {
+                    let (copy, held) = &mut held[at];
+                    let bytes = if kind < 12 { below(*held + 1) } else { below(300).min(*held) };
+                    bench.router.payload_sent(copies[*copy], bytes, false, bench.now);
+                    *held -= bytes;
+                }
+            }
+            let slowest = held.iter().map(|(_, held)| *held).max().unwrap();
+            assert_eq!(released(&mut bench), unreleased - slowest, "seed {seed}, step {step}");
+            unreleased = slowest;
+        }
+        bench.close_all(&[connection]);
+    }
+}
+
+/// Beside what it costs to make as many copies and send them.
+#[test]
+fn what_a_consumer_takes_of_a_stream_costs_no_look_at_all_the_others() {
+    const CONSUMERS: usize = 10_000;
+    let measured = || {
+        let (mut bench, connection, sender, _) = group(CONSUMERS, 10);
+        let stream = bench.begin(sender, 0, false, &"x".repeat(STREAM_BYTES_MIN / 2));
+        bench.take();
+        let mut copies = Vec::new();
+        let begun_at = Instant::now();
+        bench.more(stream, &"x".repeat(STREAM_BYTES_MIN / 2), false);
+        while let Some(output) = bench.router.poll_output() {
+            if let Output::Send { delivery, .. } = output {
+                copies.push(delivery);
+            }
+        }
+        let sent_at = Instant::now();
+        assert_eq!(copies.len(), CONSUMERS);
+        // One after the other, and then one alone, the last.
+        let alone = std::iter::repeat_n(&copies[CONSUMERS - 1], CONSUMERS);
+        for copy in copies.iter().chain(alone) {
+            bench.router.payload_sent(*copy, 1, false, bench.now);
+            while bench.router.poll_output().is_some() {}
+        }
+        let (making, taking) = (sent_at - begun_at, sent_at.elapsed());
+        bench.close_all(&[connection]);
+        (taking < 10 * making, taking, making)
+    };
+    let runs: Vec<_> = (0..5).map(|_| measured()).collect();
+    assert!(runs.iter().any(|run| run.0), "{runs:?}");
 }

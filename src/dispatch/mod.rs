@@ -67,7 +67,7 @@ use std::time::Duration;
 use trace::Trace;
 
 /// Events of one connection that are acted on before others have their turn. One read may bring about millions: a
-/// disposition names a hundred thousand deliveries in thirty bytes.
+/// disposition names a hundred thousand deliveries in thirty bytes. A multicast message counts once more for each consumer.
 const EVENTS_AT_ONCE: u64 = 16 * 1024;
 /// What an event of a link's or connection's life counts as.
 const RARE_EVENT_COST: u64 = 16;
@@ -308,11 +308,15 @@ impl Dispatch {
             return None;
         }
         let Runs { arrived, settled } = &mut self.runs;
-        if let Some(run) = engine.poll_run(arrived, settled) {
-            return Some(self.pass_run(id, run, now));
-        }
-        let event = engine.poll_batch()?;
-        Some(self.event(id, event, now))
+        let before = self.router.copies_handled();
+        let cost = match engine.poll_run(arrived, settled) {
+            Some(run) => self.pass_run(id, run, now),
+            None => {
+                let event = engine.poll_batch()?;
+                self.event(id, event, now)
+            }
+        };
+        Some(cost.saturating_add(self.router.copies_handled() - before))
     }
 
     fn event(&mut self, id: ConnectionId, event: Event, now: Time) -> u64 {

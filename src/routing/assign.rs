@@ -311,6 +311,7 @@ impl Router {
         record.payload = Payload::new();
         record.set(SENT);
         let message = record.parent();
+        self.deliveries.copy_holds_less(slot);
         self.copy_is_out(message);
     }
 }

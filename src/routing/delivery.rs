@@ -107,10 +107,11 @@ pub struct Delivery {
     pub unreleased: u32,
     pub message_format: u32,
     by_sender: Pair,
+    /// Of a message, which is in no such list: its slowest copy as `next` (see `top`).
     by_consumer: Pair,
-    /// Of a message: its copies; of a copy: its message as `head` (see `parent`).
+    /// Of a message: its copies; of a copy: its place among them by pace (see `place`).
     pub copies: List,
-    /// Of a message: how many of its copies aren't wholly sent.
+    /// Of a message: how many of its copies aren't wholly sent; of a copy: its message (see `parent`).
     pub unsent: u32,
     generation: u32,
     pub flags: u16,
@@ -152,12 +153,40 @@ impl Delivery {
     #[inline]
     pub fn parent(&self) -> Slot {
         debug_assert!(self.kind == Kind::Copy);
-        self.copies.head
+        self.unsent
+    }
+
+    /// Makes it one of a message's copies, in no order yet.
+    #[inline]
+    pub fn set_parent(&mut self, message: Slot) {
+        self.unsent = message;
+        self.set_place(Place::NOWHERE);
+    }
+
+    /// Of a copy: where it is in the order of its message's copies.
+    #[inline]
+    pub fn place(&self) -> Place {
+        debug_assert!(self.kind == Kind::Copy);
+        Place { below: self.copies.head, previous: self.copies.tail, next: self.copies.len }
     }
 
     #[inline]
-    pub fn set_parent(&mut self, message: Slot) {
-        self.copies = List { head: message, tail: NONE, len: 0 };
+    pub fn set_place(&mut self, place: Place) {
+        debug_assert!(self.kind == Kind::Copy);
+        self.copies = List { head: place.below, tail: place.previous, len: place.next };
+    }
+
+    /// Of a message: the slowest of its copies, once they are in order.
+    #[inline]
+    pub fn top(&self) -> Slot {
+        debug_assert!(self.kind == Kind::Message);
+        self.by_consumer.next
+    }
+
+    #[inline]
+    pub fn set_top(&mut self, copy: Slot) {
+        debug_assert!(self.kind == Kind::Message);
+        self.by_consumer.next = copy;
     }
 
     #[inline]
@@ -199,6 +228,20 @@ struct Pair {
 
 impl Pair {
     const UNLINKED: Pair = Pair { previous: NONE, next: NONE };
+}
+
+/// A copy's neighbours in the order of its message's copies (see `pace`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The first of those that hold no more than it.
+    pub below: Slot,
+    /// The one beside it that comes before it, or the one above it.
+    pub previous: Slot,
+    pub next: Slot,
+}
+
+impl Place {
+    pub const NOWHERE: Place = Place { below: NONE, previous: NONE, next: NONE };
 }
 
 /// Which of a record's two pairs of neighbours a list runs through.
@@ -382,7 +425,7 @@ impl Deliveries {
     pub fn remove(&mut self, slot: Slot) {
         let next = self.free.unwrap_or(NONE);
         let record = &mut self.records[slot as usize];
-        debug_assert!(record.kind != Kind::Free && record.copies.is_empty());
+        debug_assert!(record.kind == Kind::Copy || record.kind != Kind::Free && record.copies.is_empty());
         let generation = record.generation.wrapping_add(1);
         if !record.payload.ranges().is_empty() {
             record.payload = Payload::new();

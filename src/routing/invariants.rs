@@ -172,6 +172,7 @@ impl Router {
         if record.kind == Kind::Message {
             let copies: Vec<Slot> = self.deliveries.list(By::Sender, &record.copies).collect();
             hold!(copies.len() == record.copies.len as usize, "message {slot}: copies miscounted");
+            hold!(self.deliveries.is_in_order(slot), "message {slot}: copies out of order");
             let unsent = copies.iter().filter(|copy| !self.deliveries[**copy].is(SENT)).count();
             hold!(unsent == record.unsent as usize, "message {slot}: unsent miscounted");
             for copy in copies {

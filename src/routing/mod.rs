@@ -39,6 +39,7 @@ mod loss;
 mod multicast;
 mod name;
 mod own;
+mod pace;
 mod rate;
 mod relief;
 mod rounds;

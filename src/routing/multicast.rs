@@ -32,6 +32,7 @@ impl Router {
         let id = self.deliveries[message].address;
         let settled = self.deliveries[message].is(SETTLED);
         let consumers = self.addresses.get(id).map_or(0, |address| address.consumers.len());
+        self.copies_handled += consumers as u64;
         let record = &mut self.deliveries[message];
         record.stage = Stage::Assigned;
         let payload = std::mem::take(&mut record.payload);
@@ -68,6 +69,7 @@ impl Router {
     /// A message ends before its copies are made: for the consumers' credit they count as missed.
     pub(super) fn miss_all(&mut self, message: Slot) {
         let Some(address) = self.addresses.get_mut(self.deliveries[message].address) else { return };
+        self.copies_handled += address.consumers.len() as u64;
         for link_id in &address.consumers {
             let consumer = self.links.get(*link_id).and_then(|link| link.consumer());
             if let Some(slot) = consumer.map(|consumer| consumer.slot) {
@@ -119,6 +121,7 @@ impl Router {
     /// More of a message that streams, for each of its copies.
     pub(super) fn copies_more(&mut self, message: Slot, payload: Payload, complete: bool) {
         let bytes = payload.len();
+        self.copies_handled += u64::from(self.deliveries[message].copies.len);
         let mut copy = self.deliveries[message].copies.head;
         while copy != NONE {
             let next = self.deliveries.next(By::Sender, copy);
@@ -236,21 +239,19 @@ impl Router {
         let before = record.unreleased;
         record.unreleased -= before.min(u32::try_from(bytes).unwrap_or(u32::MAX));
         let message = record.parent();
+        self.deliveries.copy_holds_less(copy);
         self.release_as_slowest(message, before);
     }
 
     /// A copy that held `before` bytes holds fewer: when it was the slowest, another one is now.
     fn release_as_slowest(&mut self, message: Slot, before: u32) {
         let held = self.deliveries[message].unreleased;
-        if before < held {
+        if before < held || held == 0 {
             return;
         }
-        let mut slowest = 0;
-        for copy in self.deliveries.list(By::Sender, &self.deliveries[message].copies) {
-            slowest = slowest.max(self.deliveries[copy].unreleased);
-            if slowest >= held {
-                return;
-            }
+        let slowest = self.deliveries.most_unreleased(message);
+        if slowest >= held {
+            return;
         }
         self.deliveries[message].unreleased = slowest;
         self.release_of(message, held - slowest);
@@ -276,6 +277,7 @@ impl Router {
             // A consumer that is sent settled copies takes them.
             self.rank_settled(copy);
         }
+        self.deliveries.leave_order(copy);
         let mut copies = std::mem::replace(&mut self.deliveries[message].copies, List::EMPTY);
         self.deliveries.unlink(By::Sender, &mut copies, copy);
         self.deliveries[message].copies = copies;

@@ -91,6 +91,8 @@ pub struct Router {
     pub(super) starved: Vec<(ConnectionId, crate::routing::connection::SessionSlot)>,
     pub(super) packer: Packer,
     pub(super) totals: Counters,
+    /// See the getter.
+    pub(super) copies_handled: u64,
     /// Times to settle, of all addresses.
     pub(super) spread: Spread,
     /// The rounds that look for stuck deliveries, and those that take samples for rates.
@@ -135,6 +137,7 @@ impl Router {
             links: Arena::new(),
             connections: Connections::default(),
             totals: Counters::default(),
+            copies_handled: 0,
             spread: Spread::default(),
             looking: Round::new(LOOKING, now),
             watch: Watch::new(now),
@@ -202,6 +205,13 @@ impl Router {
     /// Deliveries in the router, copies of a multicast message and itself each.
     pub fn deliveries_len(&self) -> usize {
         self.deliveries.len()
+    }
+
+    /// Copies of multicast messages that were made, or got more of theirs, and those that their consumers missed, since the
+    /// start. How much it grows by is what an input cost beyond the usual.
+    #[inline]
+    pub fn copies_handled(&self) -> u64 {
+        self.copies_handled
     }
 
     // ── what happened, beside what other files have ──
