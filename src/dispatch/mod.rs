@@ -236,6 +236,8 @@ impl Dispatch {
             return;
         }
         self.outputs.lend(&mut peer.engine, &mut peer.output_bytes);
+        // What was looked at for others isn't this connection's.
+        self.take_looked();
         let before = self.deliveries_in;
         let is_bounded = left != u64::MAX;
         loop {
@@ -250,11 +252,12 @@ impl Dispatch {
                 }
             }
             self.apply_outputs();
+            let looked = self.take_looked();
             if left == 0 {
                 break;
             }
             let Some(quiet) = find(&mut self.peers, id).and_then(|peer| peer.engine.next_batch()) else { break };
-            left = left.saturating_sub(quiet.into());
+            left = left.saturating_sub(looked + u64::from(quiet));
             if left == 0 {
                 self.defer(id, now);
                 break;
@@ -388,7 +391,7 @@ impl Dispatch {
                 self.refused_elsewhere(id, link, delivery, settled);
             }
             Event::Refused { delivery, .. } => self.router.delivery_too_large(delivery, now),
-            Event::SessionFull { session } => self.session_full(id, session, now),
+            Event::SessionFull { session } => return self.session_full(id, session, now),
             Event::Closed { error } => self.connection_over(id, error, now),
             _ => {}
         }

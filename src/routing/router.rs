@@ -89,6 +89,8 @@ pub struct Router {
     pub(super) temporary_names: TemporaryNames,
     /// Full sessions, one of whose deliveries may go on only when more of it comes.
     pub(super) starved: Vec<(ConnectionId, crate::routing::connection::SessionSlot)>,
+    /// Links and deliveries that were looked at to open sessions' windows, since it was asked.
+    pub(super) looked: u64,
     pub(super) packer: Packer,
     pub(super) totals: Counters,
     /// Times to settle, of all addresses.
@@ -149,6 +151,7 @@ impl Router {
             polled: None,
             released: None,
             starved: Vec::new(),
+            looked: 0,
         }
     }
 
