@@ -256,10 +256,12 @@ impl Dispatch {
             if left == 0 {
                 break;
             }
-            let Some(quiet) = find(&mut self.peers, id).and_then(|peer| peer.engine.next_batch()) else { break };
-            left = left.saturating_sub(looked + u64::from(quiet));
+            let quiet = find(&mut self.peers, id).and_then(|peer| peer.engine.next_batch());
+            left = left.saturating_sub(looked + quiet.map_or(0, u64::from));
             if left == 0 {
                 self.defer(id, now);
+            }
+            if left == 0 || quiet.is_none() {
                 break;
             }
         }
