@@ -3,7 +3,7 @@
 //! Owns: the ceiling (`memoryLimit`), what counts against it, what peers were promised that they may send, and how many
 //! connections there are. Doesn't: hold memory, or decide what is given up: who asks does.
 //! Driven by: pools (a chunk at a time), engines (session windows, sessions with their rings, links), dispatch (output buffers, parcels,
-//! connections, links), routing (records of deliveries).
+//! connections, links), routing (records of deliveries), control (answers of management, rows that it keeps).
 //!
 //! Shared by all shards, in plain atomic counters: nobody waits for anybody. They are touched in coarse steps (a chunk, a
 //! window, a buffer that grew, a link), never once a message. A reader may see a figure that is a moment old; each bound
@@ -72,6 +72,14 @@ impl Memory {
     pub fn remove(&self, bytes: usize) {
         let before = self.used.fetch_sub(bytes, Relaxed);
         debug_assert!(before >= bytes, "more is given back than was taken");
+    }
+
+    /// What somebody has of it grew or shrank.
+    pub fn changed(&self, before: usize, now: usize) {
+        match now.checked_sub(before) {
+            Some(more) => self.add(more),
+            None => self.remove(before - now),
+        }
     }
 
     /// So much is used that what can be made smaller should be: waiting payload is copied together, outputs stay short.

@@ -6,7 +6,7 @@ use ringway::dispatch::Dispatch;
 use ringway::engine::Settings;
 use ringway::ids::{ConnectionId, ShardId};
 use ringway::payload::Range;
-use ringway::routing::{RouterSettings, Treatment};
+use ringway::routing::{FlowControl, RouterSettings, Treatment};
 use ringway::time::Time;
 use ringway::wire::performative::{Attach, Disposition, Flow, Performative, Role, Transfer};
 use std::sync::Arc;
@@ -257,6 +257,58 @@ fn messages_to_many_consumers_leave_others_their_turn() {
     }
     assert_eq!(world.dispatch.router().deliveries_len(), 200 * 501);
     assert!((5..100).contains(&turns), "{turns}");
+}
+
+/// Each time a session's window is opened all that waits of it is looked at: where that is much it is a share by itself.
+#[test]
+fn opening_a_window_again_and_again_leaves_others_their_turn() {
+    // Small deliveries on each link.
+    const LINKS: u32 = 800;
+    const EACH: u32 = 200;
+    let mut world = World::new();
+    let settings = RouterSettings { flow_control: FlowControl::Capacity, ..RouterSettings::default() };
+    world.dispatch = Dispatch::new(settings, ShardId(0), 1, false, Time::ZERO);
+    let (receiver, sender) = (world.connect(), world.connect());
+    for link in 0..LINKS {
+        let address = format!("q{link}");
+        world.client(receiver).attach_receiver(0, link, &address, &address);
+        world.client(receiver).credit(0, link, 0, 1);
+        world.client(sender).attach_sender(0, link, &format!("s{link}"), &address);
+    }
+    world.pump();
+    let whole = |link, number| Transfer { settled: Some(true), ..first(link, number, b"t") };
+    // It is under way, and has nothing left to send.
+    let begin = Transfer { more: true, ..whole(0, 0) };
+    world.client(sender).transfer(0, begin, &[0; 15_000]);
+    for _ in 0..4 {
+        world.client(sender).transfer(0, Transfer { handle: 0, more: true, ..Transfer::default() }, &[0; 15_000]);
+    }
+    let mut number = 0;
+    for _ in 0..EACH {
+        for link in 1..LINKS {
+            number += 1;
+            world.client(sender).transfer(0, whole(link, number), b"x");
+            if number % 64 == 0 {
+                world.pump();
+            }
+        }
+    }
+    world.pump();
+    let id = world.clients[sender].0;
+    // Each consumer took the first.
+    assert_eq!(world.dispatch.router().deliveries_len() as u32, number + 2 - LINKS);
+    assert!(world.dispatch.wants_input(id));
+    let mut shares = 0;
+    for _ in 0..320 {
+        number += 1;
+        world.client(sender).transfer(0, whole(number % (LINKS - 1) + 1, number), &[0; 15_000]);
+        world.turn();
+        shares += u32::from(!world.dispatch.wants_input(id));
+        world.pump();
+    }
+    let briefs = world.client(sender).briefs();
+    assert!(!briefs.iter().any(|brief| brief.starts_with("end") || brief.starts_with("close")), "{briefs:?}");
+    assert!((1..320).contains(&shares), "{shares}");
 }
 
 /// However many links and sessions a peer has, what is held of messages whose address hasn't come is bounded.

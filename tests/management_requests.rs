@@ -297,6 +297,31 @@ fn pages_of_a_query_have_every_row_once() {
     assert_eq!((names.len(), distinct.len()), (2500, 2500));
 }
 
+/// Rows are kept for whoever may ask for those behind what was shown, and for nobody else.
+#[test]
+fn only_who_got_as_many_rows_as_asked_for_may_go_on() {
+    let mut agent = agent();
+    for number in 0..10 {
+        let properties = [("operation", "CREATE"), ("type", "dummy"), ("name", &*format!("d{number}"))];
+        assert_eq!(answer(&mut agent, &request(&properties, Some(&[]))).status, Status::Created);
+    }
+    for (count, may_go_on, is_long) in [
+        (None, false, true),
+        (Some("9"), true, false),
+        (Some("10"), true, false),
+        (Some("11"), false, false),
+        (Some("100000"), false, true),
+    ] {
+        let mut properties = vec![("operation", "QUERY"), ("entityType", "dummy")];
+        properties.extend(count.map(|count| ("count", count)));
+        let Step::Query(query) = agent.begin(&request(&properties, Some(&[]))) else { panic!("a query") };
+        assert_eq!(query.is_long(), is_long, "{count:?}");
+        let mut writer = Writer::new(query);
+        while writer.go_on(&agent, &Snapshot::default()) {}
+        assert_eq!(writer.may_go_on(), may_go_on, "{count:?}");
+    }
+}
+
 /// Each row of the answer would be as long as the request.
 #[test]
 fn attributes_are_asked_for_once_each() {

@@ -9,6 +9,7 @@ use serde_json::{json, Value};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::amqp::{transfer, transfer_frame};
 use support::raw::Raw;
 use support::router::Router;
 
@@ -102,4 +103,55 @@ fn reading_everything_each_second_takes_little_of_a_shard() {
     let shares: Vec<f64> = spent.iter().map(|spent| share(*spent)).collect();
     println!("{rounds} times in {took:?}: {shares:.2?} % of a shard a second, control {:.1} %", share(control));
     assert!(shares.iter().all(|share| *share <= 3.0), "{shares:?}");
+}
+
+/// A QUERY of all addresses, without a count.
+fn everything(reply_to: &str) -> Vec<u8> {
+    let text = |text: &str| [&[0xa1, text.len() as u8], text.as_bytes()].concat();
+    let list = [&[0x40; 4][..], &text(reply_to)].concat();
+    let pairs = ["operation", "QUERY", "entityType", "router.address"].map(text).concat();
+    let properties = [&[0x00, 0x53, 0x73, 0xc0, list.len() as u8 + 1, 5], &*list].concat();
+    let application_properties = [&[0x00, 0x53, 0x74, 0xc1, pairs.len() as u8 + 1, 4], &*pairs].concat();
+    [&*properties, &application_properties, b"\x00\x53\x77\xc1\x01\x00"].concat()
+}
+
+/// More than are answered at once ask at once, twice each: everybody gets all rows, and who asks for few isn't behind them.
+#[test]
+fn many_who_ask_for_everything_get_it() {
+    const ADDRESSES: u32 = 1200;
+    let router = Router::start_as("idleTimeoutSeconds: 0", "", &["--shards", "2"]);
+    let _consumers: Vec<Raw> = (0..12)
+        .map(|number| {
+            let mut raw = Raw::session(&router, &format!("consumer-{number}"));
+            let first = number * ADDRESSES / 12;
+            (0..ADDRESSES / 12).for_each(|n| drop(raw.attach_consumer(n, &format!("wide/{:04}", first + n), 1)));
+            raw
+        })
+        .collect();
+    let mut askers: Vec<Raw> = (0..16)
+        .map(|number| {
+            let mut raw = Raw::session(&router, &format!("asker-{number}"));
+            raw.attach_consumer(0, &format!("reply/{number}"), 10);
+            let link = raw.attach_sender(1, "$management");
+            raw.wait_for_limit(&link, 2);
+            raw
+        })
+        .collect();
+    for (number, asker) in askers.iter_mut().enumerate() {
+        let request = everything(&format!("reply/{number}"));
+        (0..2).for_each(|id| asker.send(&transfer_frame(1, id, &request).with(transfer::SETTLED, true)));
+    }
+    let few = manage(&router, &["query", "--type=listener"], "");
+    assert_eq!(few.as_array().map(Vec::len), Some(1));
+    for asker in &mut askers {
+        for _ in 0..2 {
+            let (_, answer) = asker.receive_delivery();
+            let mut seen = vec![false; ADDRESSES as usize];
+            for at in answer.windows(9).filter(|at| at.starts_with(b"wide/")) {
+                let number = std::str::from_utf8(&at[5..]).ok().and_then(|digits| digits.parse::<usize>().ok());
+                seen[number.expect("an address of these")] = true;
+            }
+            assert!(seen.iter().all(|seen| *seen), "all rows");
+        }
+    }
 }

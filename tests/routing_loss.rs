@@ -3,7 +3,7 @@
 #[path = "routing_support/mod.rs"]
 mod support;
 
-use ringway::ids::SessionNumber;
+use ringway::ids::{DeliveryId, LinkId, SessionNumber};
 use ringway::limits::STREAM_BYTES_MIN;
 use ringway::link::{ReceiverSettleMode, SenderSettleMode};
 use ringway::outcome::{State, StateKind};
@@ -182,6 +182,71 @@ fn what_a_detached_sender_left_waiting_is_lent_too() {
         assert!(!outs.iter().any(|out| matches!(out, Out::Lent(_))), "{outs:?}");
         bench.close_all(&[connection]);
     }
+}
+
+/// Of many sessions, each with links of its own, one at a time is full.
+#[test]
+fn opening_a_session_looks_at_its_own_links_alone() {
+    let mut bench = Bench::default();
+    bench.quiet = false;
+    let connection = bench.connect(10);
+    bench.consumer(connection, "q", 1);
+    let sessions: Vec<SessionNumber> = (0..60).map(SessionNumber).collect();
+    let links: Vec<[LinkId; 2]> =
+        sessions.iter().map(|session| [(); 2].map(|()| bench.sender_on(connection, *session, "q"))).collect();
+    bench.send(links[0][0], 0, true, "takes the credit");
+    bench.take();
+    let waiting: Vec<DeliveryId> =
+        links.iter().zip(1..).map(|(links, number)| bench.begin(links[0], number, true, "begun")).collect();
+    bench.take();
+    // Detached, with a delivery that is here: it is its session's still.
+    bench.send(links[7][1], 5000, true, "left");
+    bench.end(links[7][1]);
+    bench.take();
+    bench.router.take_steps();
+    for (session, delivery) in sessions.iter().zip(&waiting) {
+        for piece in ["begun".len(), 1] {
+            bench.router.session_full(connection, *session, true, bench.now);
+            let left = if session.0 == 7 && piece > 1 { "left".len() } else { 0 };
+            assert_eq!(bench.take(), [Out::Released(piece + left)], "{session:?}");
+            assert!(bench.router.take_steps() <= 8, "{session:?}");
+            bench.more(*delivery, "y", false);
+            bench.take();
+        }
+    }
+    bench.close_all(&[connection]);
+}
+
+#[test]
+fn a_session_without_links_for_a_while_knows_what_it_had_waiting() {
+    let mut bench = Bench::default();
+    bench.quiet = false;
+    let connection = bench.connect(10);
+    bench.consumer(connection, "q", 1);
+    let number = SessionNumber(5);
+    let first = bench.sender_on(connection, number, "q");
+    bench.send(first, 0, true, "takes the credit");
+    bench.send(first, 1, true, "waits");
+    bench.router.session_blocked(connection, number);
+    bench.end(first);
+    bench.take();
+    // One without links has nothing that could be under way.
+    bench.router.session_full(connection, number, false, bench.now);
+    assert_eq!(bench.take(), []);
+    let (second, other) = (bench.sender_on(connection, number, "q"), bench.sender_on(connection, number, "q"));
+    bench.session = number;
+    let unblocked = bench.consumer(connection, "r", 1);
+    let to_it = bench.sender(connection, "r");
+    bench.send(to_it, 2, true, "goes on");
+    bench.send(second, 3, false, "waits, too");
+    assert!(bench.take().contains(&Out::Send(unblocked, "goes on".into(), true, true)));
+    bench.router.session_full(connection, number, true, bench.now);
+    let outs = bench.take();
+    assert!(outs.contains(&Out::Released("waits".len() + "waits, too".len())), "{outs:?}");
+    assert!(outs.contains(&Out::Lent(1)), "{outs:?}");
+    bench.end(other);
+    bench.end(second);
+    bench.close_all(&[connection]);
 }
 
 #[test]

@@ -48,6 +48,13 @@ impl Listeners {
     }
 }
 
+impl Listeners {
+    /// The router's account.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+}
+
 type Failure = Response;
 
 fn failure(status: Status, text: impl std::fmt::Display) -> Failure {

@@ -1,31 +1,30 @@
 //! Requests of management, from a shard's mailbox to its answer: each in a task of its own, so that none waits for another's
-//! rows.
+//! rows, but where there are many: those answers take turns, so that few are here at a time.
 
 use super::change::{self, Listeners};
 use super::http::Http;
+use super::kept::{self, Kept, Requester};
 use super::report::Reporter;
 use super::shards::{Collected, Shards};
 use super::{settings, ControlError};
 use crate::config::Config;
 use crate::dispatch::{Answer, Request, Table};
-use crate::ids::{LinkId, ShardId};
 use crate::log::{Level, Module};
 use crate::management::{
     self, Agent, Envelope, Figures, LogLine, Query, Received, Response, RowRead, Snapshot, Status, Step, Writer,
 };
+use crate::memory::Memory;
 use crate::routing::AddressRules;
 use crate::shard::Order;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Instant, UNIX_EPOCH};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// How long rows are kept for a requester that reads them in parts, and for how many requesters.
-const KEPT: Duration = Duration::from_secs(10);
-const KEPT_MAX: usize = 16;
-
-/// The requester's shard and link.
-type Requester = (ShardId, LinkId);
+/// Answers with more than a few rows are written for so many requesters at once: each holds all of its rows meanwhile, and what
+/// it has written.
+const LONG_ANSWERS_AT_ONCE: usize = 4;
 
 pub struct Management {
     pub(super) agent: RefCell<Agent>,
@@ -40,13 +39,9 @@ pub struct Management {
     figures: Figures,
     started: Instant,
     /// What requesters that read in parts were shown first.
-    kept: RefCell<HashMap<Requester, Kept>>,
-}
-
-struct Kept {
-    used: Instant,
-    tables: Vec<Table>,
-    snapshot: Snapshot,
+    kept: RefCell<Kept>,
+    memory: Arc<Memory>,
+    long_answers: Semaphore,
 }
 
 /// What is known at the start.
@@ -69,6 +64,7 @@ impl Management {
     pub fn new(known: Known, shards: Rc<Shards>, reporter: Rc<RefCell<Reporter>>, http: Rc<Http>) -> Rc<Management> {
         let Known { agent, figures, listeners, rules } = known;
         let uses_marks = rules.rules().any(change::has_marks);
+        let memory = listeners.memory().clone();
         Rc::new(Management {
             agent: RefCell::new(agent),
             shards,
@@ -79,7 +75,9 @@ impl Management {
             uses_marks: Cell::new(uses_marks),
             figures,
             started: Instant::now(),
-            kept: RefCell::default(),
+            kept: RefCell::new(Kept::new(memory.clone())),
+            memory,
+            long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),
         })
     }
 
@@ -88,11 +86,17 @@ impl Management {
         tokio_uring::spawn(answer(self.clone(), request));
     }
 
-    async fn respond(self: &Rc<Self>, requester: Requester, request: &management::Request) -> Response {
+    /// `held`: what the answer takes, until a shard has it.
+    async fn respond<'m>(
+        self: &'m Rc<Self>,
+        requester: Requester,
+        request: &management::Request,
+        held: &mut Held<'m>,
+    ) -> Response {
         let step = self.agent.borrow_mut().begin(request);
         match step {
             Step::Answer(response) => response,
-            Step::Query(query) => self.query(requester, query).await,
+            Step::Query(query) => self.query(requester, query, held).await,
             Step::Read(read) => self.read(&read).await,
             Step::Change(change) => self.change(change).await,
             Step::ChangeRow(change) => self.change_row(change).await,
@@ -124,52 +128,43 @@ impl Management {
         }))
     }
 
-    async fn query(self: &Rc<Self>, requester: Requester, query: Query) -> Response {
+    async fn query<'m>(self: &'m Rc<Self>, requester: Requester, query: Query, held: &mut Held<'m>) -> Response {
         let tables = query.tables(&self.agent.borrow());
-        let snapshot = match self.kept_for(requester, &query, &tables) {
+        if query.is_long() && !tables.is_empty() {
+            held.turn = self.long_answers.acquire().await.ok();
+        }
+        let known = query.is_continuation().then(|| self.kept.borrow_mut().of(requester, &tables)).flatten();
+        let is_known = known.is_some();
+        let snapshot = match known {
             Some(snapshot) => snapshot,
-            None => {
-                let snapshot = self.snapshot(&tables).await;
-                self.keep(requester, tables, &snapshot);
-                snapshot
-            }
+            None => self.snapshot(&tables).await,
         };
         let mut writer = Writer::new(query);
-        loop {
-            let goes_on = writer.go_on(&self.agent.borrow(), &snapshot);
-            if !goes_on {
-                return writer.finish();
+        while writer.go_on(&self.agent.borrow(), &snapshot) {
+            held.set(writer.bytes_len());
+            // No request is taken while it is; an answer of many rows may make it so by itself.
+            if self.memory.is_full() {
+                return Response::error(
+                    Status::InternalError,
+                    "The answer takes too much memory. Ask for fewer, by count.",
+                );
             }
             tokio::task::yield_now().await;
         }
+        if !writer.may_go_on() {
+            self.kept.borrow_mut().forget(requester);
+        } else if !is_known && !tables.is_empty() {
+            self.keep(requester, tables, snapshot);
+        }
+        writer.finish()
     }
 
-    /// The rows that this requester was shown the begin of.
-    fn kept_for(&self, requester: Requester, query: &Query, tables: &[Table]) -> Option<Snapshot> {
+    fn keep(self: &Rc<Self>, requester: Requester, tables: Vec<Table>, snapshot: Snapshot) {
         let mut kept = self.kept.borrow_mut();
-        if !query.is_continuation() {
-            return None;
-        }
-        let known = kept.get_mut(&requester)?;
-        let now = Instant::now();
-        if known.tables != tables || now - known.used > KEPT {
-            return None;
-        }
-        known.used = now;
-        Some(known.snapshot.clone())
-    }
-
-    fn keep(self: &Rc<Self>, requester: Requester, tables: Vec<Table>, snapshot: &Snapshot) {
-        let mut kept = self.kept.borrow_mut();
-        let used = Instant::now();
-        if kept.is_empty() {
+        kept.keep(requester, tables, snapshot);
+        if !kept.is_empty() && !std::mem::replace(&mut kept.is_watched, true) {
             tokio_uring::spawn(forget(self.clone()));
         }
-        if kept.len() >= KEPT_MAX {
-            let oldest = kept.iter().min_by_key(|(_, known)| known.used).map(|(requester, _)| *requester);
-            oldest.and_then(|oldest| kept.remove(&oldest));
-        }
-        kept.insert(requester, Kept { used, tables, snapshot: snapshot.clone() });
     }
 
     /// Rows of these tables, and what control knows itself.
@@ -209,13 +204,34 @@ impl Management {
     }
 }
 
+/// What an answer takes, as it counts in the account of memory, and its turn where it is a long one.
+struct Held<'m> {
+    memory: &'m Memory,
+    bytes: usize,
+    turn: Option<SemaphorePermit<'m>>,
+}
+
+impl Held<'_> {
+    fn set(&mut self, bytes: usize) {
+        self.memory.changed(self.bytes, bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
 /// Lets go of rows whose requester asks for no more of them, until there are none.
 async fn forget(management: Rc<Management>) {
     loop {
-        tokio::time::sleep(KEPT).await;
+        tokio::time::sleep(kept::KEPT).await;
         let mut kept = management.kept.borrow_mut();
-        kept.retain(|_, known| known.used.elapsed() <= KEPT);
+        kept.forget_old();
         if kept.is_empty() {
+            kept.is_watched = false;
             return;
         }
     }
@@ -224,6 +240,7 @@ async fn forget(management: Rc<Management>) {
 /// Answers one request.
 async fn answer(management: Rc<Management>, request: Request) {
     let Request { shard, link, connection, address, message } = request;
+    let mut held = Held { memory: &management.memory, bytes: 0, turn: None };
     let reply = match management::Request::read(&message) {
         Received::Unanswerable => {
             management.log(Level::Debug, format_args!("[C{connection}] Request without reply-to"));
@@ -235,7 +252,7 @@ async fn answer(management: Rc<Management>, request: Request) {
         }
         Received::Request(envelope, request) => {
             management.log(Level::Debug, format_args!("[C{connection}] Agent request {request}"));
-            let response = management.respond((shard, link), &request).await;
+            let response = management.respond((shard, link), &request, &mut held).await;
             if response.is_error() {
                 let operation = request.text("operation").unwrap_or("a request");
                 management.log(Level::Error, format_args!("Error performing {operation}: {}", response.description));
@@ -244,6 +261,7 @@ async fn answer(management: Rc<Management>, request: Request) {
         }
     };
     let reply = reply.map(|(envelope, response)| seal(&envelope, &response));
+    held.set(reply.as_ref().map_or(0, |(_, message)| message.len()));
     management.shards.order(usize::from(shard.0), Order::Answer(Answer { connection, address, reply })).await;
 }
 

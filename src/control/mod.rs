@@ -19,6 +19,7 @@
 mod change;
 mod cores;
 mod http;
+mod kept;
 mod listen;
 pub mod log;
 mod management;

@@ -100,12 +100,14 @@ pub(super) fn take_held(peer: &mut Peer, link: LinkHandle) -> Option<Held> {
 }
 
 /// A session's window is shut. What is held of its messages counts no longer, once: whole they will be only when more comes.
-pub(super) fn lend_held(peer: &mut Peer, session: SessionNumber) {
+/// Gives how many were looked at.
+pub(super) fn lend_held(peer: &mut Peer, session: SessionNumber) -> usize {
     let mut bytes = 0;
     for held in peer.held.values_mut().filter(|held| held.wire.session == session) {
         bytes += held.looks.held - std::mem::replace(&mut held.lent, held.looks.held);
     }
     peer.engine.payload_released(session, bytes);
+    peer.held.len()
 }
 
 impl Dispatch {

@@ -10,6 +10,7 @@
 //! - A connection whose notes find a crowded outbox rests until that has room.
 
 use super::proxies::RELAY;
+use super::shares::{RARE_EVENT_COST, REST, STEPS_AN_EVENT};
 use super::{find, Dispatch, Peer, Report};
 use crate::engine::{LinkAnswer, RemoteAttach, Sent};
 use crate::ids::{ConnectionId, DeliveryId, LinkHandle, LinkId, Port, SessionNumber, ShardId, WireDelivery};
@@ -25,9 +26,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Bytes sent that an owner is told of together. Far less than what it lets wait.
 const SENT_BYTES_TOLD: usize = limits::OUTPUT_MARK_BYTES / 8;
-
-/// What an event costs that is the last for now.
-pub(super) const REST: u64 = u64::MAX;
 
 /// What a connection has on other shards.
 #[derive(Default)]
@@ -272,22 +270,23 @@ impl Dispatch {
         }
     }
 
-    /// A session's window is shut: what is held counts no longer, and the router does what it can about its own.
-    pub(super) fn session_full(&mut self, id: ConnectionId, session: SessionNumber, now: Time) {
-        if let Some(peer) = find(&mut self.peers, id) {
-            super::anonymous::lend_held(peer, session);
-        }
-        let shared = self.session_full_elsewhere(id, session);
-        self.router.session_full(id, session, shared, now);
+    /// A session's window is shut: what is held counts no longer, and the router does what it can about its own. Gives what
+    /// the event costs.
+    pub(super) fn session_full(&mut self, id: ConnectionId, session: SessionNumber, now: Time) -> u64 {
+        let held = find(&mut self.peers, id).map_or(0, |peer| super::anonymous::lend_held(peer, session));
+        let links_elsewhere = self.session_full_elsewhere(id, session);
+        self.router.session_full(id, session, links_elsewhere.is_some(), now);
+        RARE_EVENT_COST + (held + links_elsewhere.unwrap_or(0)) as u64 / STEPS_AN_EVENT
     }
 
-    /// Gives whether other shards may hold something of it.
-    fn session_full_elsewhere(&mut self, id: ConnectionId, session: SessionNumber) -> bool {
-        let Some(away) = find(&mut self.peers, id).and_then(|peer| peer.away.as_ref()) else { return false };
+    /// Where other shards may hold something of it: how many of its links they look at for that, at most.
+    fn session_full_elsewhere(&mut self, id: ConnectionId, session: SessionNumber) -> Option<usize> {
+        let peer = find(&mut self.peers, id)?;
+        let away = peer.away.as_ref().filter(|away| !away.shards.is_empty())?;
         for shard in &away.shards {
             self.outbox.push(*shard, Note::SessionFull { connection: id, session });
         }
-        !away.shards.is_empty()
+        Some(peer.engine.session_links(session))
     }
 
     /// The first frame of a delivery for another shard's address.

@@ -27,6 +27,13 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Bytes of its texts.
+    pub fn texts_len(&self) -> usize {
+        let texts = [Some(&self.host), Some(&self.container), self.mechanism.as_ref(), self.user.as_ref()];
+        let texts: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+        texts + self.properties.as_ref().map_or(0, |properties| properties.len())
+    }
+
     #[inline]
     pub(super) fn note_sends(&mut self, sends: u64, now: Time) {
         if sends != self.sends {

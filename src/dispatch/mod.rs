@@ -33,6 +33,7 @@ mod report;
 mod requests;
 mod rows;
 mod service;
+mod shares;
 mod trace;
 
 pub use connections::{ConnectionRow, CONNECTION_BYTES};
@@ -61,16 +62,11 @@ use outbox::Outbox;
 use outputs::Outputs;
 use proxies::Proxies;
 use service::Service;
+use shares::{EVENTS_AT_ONCE, RARE_EVENT_COST, REST, STEPS_AN_EVENT};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use trace::Trace;
-
-/// Events of one connection that are acted on before others have their turn. One read may bring about millions: a
-/// disposition names a hundred thousand deliveries in thirty bytes. A multicast message counts once more for each consumer.
-const EVENTS_AT_ONCE: u64 = 16 * 1024;
-/// What an event of a link's or connection's life counts as.
-const RARE_EVENT_COST: u64 = 16;
 
 /// Reads of fewer bytes are packed: what stays of them keeps little more than itself.
 const PACKED_BYTES_MAX: usize = limits::CHUNK_BYTES / 8;
@@ -236,6 +232,8 @@ impl Dispatch {
             return;
         }
         self.outputs.lend(&mut peer.engine, &mut peer.output_bytes);
+        // Those for others aren't this connection's.
+        self.router.take_steps();
         let before = self.deliveries_in;
         let is_bounded = left != u64::MAX;
         loop {
@@ -250,13 +248,16 @@ impl Dispatch {
                 }
             }
             self.apply_outputs();
+            let steps = self.router.take_steps();
             if left == 0 {
                 break;
             }
-            let Some(quiet) = find(&mut self.peers, id).and_then(|peer| peer.engine.next_batch()) else { break };
-            left = left.saturating_sub(quiet.into());
+            let quiet = find(&mut self.peers, id).and_then(|peer| peer.engine.next_batch());
+            left = left.saturating_sub(steps / STEPS_AN_EVENT + quiet.map_or(0, u64::from));
             if left == 0 {
                 self.defer(id, now);
+            }
+            if left == 0 || quiet.is_none() {
                 break;
             }
         }
@@ -270,34 +271,6 @@ impl Dispatch {
         }
     }
 
-    #[cold]
-    fn defer(&mut self, id: ConnectionId, now: Time) {
-        if let Some(peer) = find(&mut self.peers, id).filter(|peer| peer.moving.is_none()) {
-            peer.deferred = true;
-            self.deferred.push(id);
-            self.deferred_at = now;
-        }
-    }
-
-    /// Connections that had their share and go on, now that the others had theirs.
-    #[cold]
-    fn resume(&mut self) {
-        for id in std::mem::take(&mut self.deferred) {
-            if let Some(peer) = find(&mut self.peers, id) {
-                if peer.rests_for.is_some_and(|shard| self.outbox.is_crowded(shard)) {
-                    self.deferred.push(id);
-                    continue;
-                }
-                peer.rests_for = None;
-                peer.deferred = false;
-                if !peer.pending {
-                    peer.pending = true;
-                    self.pending.push(id);
-                }
-            }
-        }
-    }
-
     // ── events ──
 
     /// Acts on what an engine has to tell next in a batch: a run, or one event. What it counts as.
@@ -308,7 +281,6 @@ impl Dispatch {
             return None;
         }
         let Runs { arrived, settled } = &mut self.runs;
-        let before = self.router.copies_handled();
         let cost = match engine.poll_run(arrived, settled) {
             Some(run) => self.pass_run(id, run, now),
             None => {
@@ -316,7 +288,7 @@ impl Dispatch {
                 self.event(id, event, now)
             }
         };
-        Some(cost.saturating_add(self.router.copies_handled() - before))
+        Some(cost.saturating_add(self.router.take_steps() / STEPS_AN_EVENT))
     }
 
     fn event(&mut self, id: ConnectionId, event: Event, now: Time) -> u64 {
@@ -392,14 +364,14 @@ impl Dispatch {
                 self.refused_elsewhere(id, link, delivery, settled);
             }
             Event::Refused { delivery, .. } => self.router.delivery_too_large(delivery, now),
-            Event::SessionFull { session } => self.session_full(id, session, now),
+            Event::SessionFull { session } => return self.session_full(id, session, now),
             Event::Closed { error } => self.connection_over(id, error, now),
             _ => {}
         }
         // Behind the attach that makes a connection move nothing is heard here.
         let peer = find(&mut self.peers, id);
         if peer.is_some_and(|peer| peer.moving.is_some() || peer.rests_for.is_some()) {
-            away::REST
+            REST
         } else {
             RARE_EVENT_COST
         }

@@ -256,6 +256,12 @@ impl Engine {
         self.links.get(link).map(|link| &*link.name)
     }
 
+    /// Links of a session.
+    pub fn session_links(&self, session: SessionNumber) -> usize {
+        let session = self.sessions.get(usize::from(session.0)).and_then(Option::as_ref);
+        session.map_or(0, |session| session.handles.len())
+    }
+
     /// Links that are not over.
     pub fn link_count(&self) -> usize {
         self.links.len()

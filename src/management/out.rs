@@ -16,6 +16,10 @@ pub struct Open {
 }
 
 impl Out {
+    pub fn bytes_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

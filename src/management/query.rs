@@ -41,6 +41,21 @@ pub struct Snapshot {
     pub log_counts: LogCounts,
 }
 
+impl Snapshot {
+    /// Its tables: which each is, whoever has it, and its bytes.
+    pub fn held(&self) -> [(*const (), usize); 3] {
+        fn held<R>(rows: &Rc<Vec<R>>, more: impl Fn(&R) -> usize) -> (*const (), usize) {
+            let texts: usize = rows.iter().map(more).sum();
+            (Rc::as_ptr(rows).cast(), rows.capacity() * std::mem::size_of::<R>() + texts)
+        }
+        [
+            held(&self.addresses, |row| row.key.len()),
+            held(&self.links, |row| row.name.len() + row.routing.address.as_ref().map_or(0, String::len)),
+            held(&self.connections, |row| row.facts.texts_len()),
+        ]
+    }
+}
+
 /// What one answer's column shows of a type's rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cell {
@@ -127,6 +142,11 @@ impl Query {
     /// Whether it goes on where an earlier one ended.
     pub fn is_continuation(&self) -> bool {
         self.offset > 0
+    }
+
+    /// Whether its answer may have more rows than are written at once.
+    pub fn is_long(&self) -> bool {
+        self.count > ROWS_AT_ONCE
     }
 }
 
@@ -317,6 +337,16 @@ impl Writer {
             self.at = (self.at.0 + 1, 0);
         }
         false
+    }
+
+    /// Bytes so far.
+    pub fn bytes_len(&self) -> usize {
+        self.out.bytes_len()
+    }
+
+    /// Whether there are as many rows as were asked for: then who asked may ask for those behind them.
+    pub fn may_go_on(&self) -> bool {
+        self.results.count as usize == self.query.count
     }
 
     pub fn finish(self) -> Response {

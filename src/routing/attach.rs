@@ -37,6 +37,7 @@ impl Router {
         let id = self.links.insert(Link {
             port: attach.port,
             session_slot: 0,
+            session_position: 0,
             connection_position: 0,
             address,
             address_position: 0,
@@ -69,11 +70,12 @@ impl Router {
     /// Puts a new link into the lists of its connection and its address; a sender may get credit.
     pub(super) fn enlist(&mut self, id: LinkId, attach: &Attach<'_>, capacity: u32) {
         self.watch.stir();
-        let place = self.connections.add_link(attach.port.connection, attach.session, id);
+        let is_sender = attach.direction == Direction::Incoming;
+        let place = self.connections.add_link(attach.port.connection, attach.session, id, is_sender);
         let Some(link) = self.links.get_mut(id) else { return };
-        if let Some((position, session)) = place {
-            link.connection_position = position;
-            link.session_slot = session;
+        if let Some(place) = place {
+            link.connection_position = place.position;
+            (link.session_slot, link.session_position) = (place.session, place.session_position);
         }
         let now = self.now;
         let Some(address_id) = link.address else {

@@ -25,6 +25,8 @@ pub struct Session {
     links: u32,
     /// Of these, the ones that aren't detached.
     attached: u32,
+    /// Of these, the ones whose peer sends, detached ones with deliveries that are still here included.
+    pub senders: Vec<LinkId>,
     /// Its engine takes nothing on it for now.
     pub blocked: bool,
     /// Consumers that would have had a delivery but for that.
@@ -41,6 +43,29 @@ pub struct Session {
 }
 
 impl Session {
+    fn new(number: SessionNumber) -> Session {
+        Session {
+            number,
+            links: 0,
+            attached: 0,
+            senders: Vec::new(),
+            blocked: false,
+            parked: Vec::new(),
+            parked_gone: 0,
+            buffering: Vec::new(),
+            under_way: Vec::new(),
+            buffered_bytes: 0,
+            full: false,
+        }
+    }
+
+    /// It had but detached links, and gets another one. Its number may be another session's by now: nothing is known of that.
+    fn begin_again(&mut self) {
+        debug_assert!(self.parked.len() == self.parked_gone as usize, "who waits for a session is attached");
+        self.parked.clear();
+        (self.parked_gone, self.blocked, self.full) = (0, false, false);
+    }
+
     pub fn links_len(&self) -> usize {
         self.links as usize
     }
@@ -50,9 +75,17 @@ struct Connection {
     generation: u32,
     link_capacity: u32,
     links: Vec<LinkId>,
-    /// Detached senders of which deliveries are here, with some of which none are any more.
-    left: Vec<LinkId>,
+    /// Those that links refer to, detached ones too.
     sessions: BTreeMap<SessionNumber, SessionSlot>,
+}
+
+/// Where a link is noted.
+pub struct Place {
+    /// In its connection's list.
+    pub position: u32,
+    pub session: SessionSlot,
+    /// A sender's, in its session's list.
+    pub session_position: u32,
 }
 
 #[derive(Default)]
@@ -108,13 +141,8 @@ impl Connections {
     }
 
     pub fn open(&mut self, id: ConnectionId, link_capacity: u32) {
-        let connection = Connection {
-            generation: id.generation,
-            link_capacity,
-            links: Vec::new(),
-            left: Vec::new(),
-            sessions: BTreeMap::new(),
-        };
+        let connection =
+            Connection { generation: id.generation, link_capacity, links: Vec::new(), sessions: BTreeMap::new() };
         self.put(id, connection);
     }
 
@@ -146,7 +174,6 @@ impl Connections {
             generation,
             link_capacity,
             links: Vec::new(),
-            left: Vec::new(),
             sessions: BTreeMap::new(),
         });
     }
@@ -179,16 +206,12 @@ impl Connections {
         self.get(id).map_or(&[], |connection| &connection.links)
     }
 
-    /// Senders of a connection that are detached, with deliveries that are still here, perhaps.
-    pub fn left(&self, id: ConnectionId) -> &[LinkId] {
-        self.get(id).map_or(&[], |connection| &connection.left)
-    }
-
-    /// A sender is detached, and deliveries of it are still here. `is_here`: whether that is so of another one.
-    pub fn note_left(&mut self, id: ConnectionId, link: LinkId, is_here: impl Fn(&LinkId) -> bool) {
-        if let Some(connection) = self.get_mut(id) {
-            push_swept(&mut connection.left, link, is_here);
-        }
+    /// The senders of a connection, detached ones with deliveries that are still here included.
+    pub fn senders(&self, id: ConnectionId) -> impl Iterator<Item = LinkId> + '_ {
+        let sessions = self.get(id).into_iter().flat_map(|connection| connection.sessions.values());
+        sessions
+            .filter_map(|slot| self.sessions.get(*slot as usize))
+            .flat_map(|session| session.senders.iter().copied())
     }
 
     /// A link of a connection, the one attached last; to take them all.
@@ -205,8 +228,14 @@ impl Connections {
         self.get(id)?.sessions.get(&number).copied()
     }
 
-    /// Notes a link. Gives its place in the connection's list, and its session. None: no such connection.
-    pub fn add_link(&mut self, id: ConnectionId, number: SessionNumber, link: LinkId) -> Option<(u32, SessionSlot)> {
+    /// Notes a link. None: no such connection.
+    pub fn add_link(
+        &mut self,
+        id: ConnectionId,
+        number: SessionNumber,
+        link: LinkId,
+        is_sender: bool,
+    ) -> Option<Place> {
         let place = if id.index & ELSEWHERE == 0 {
             self.slots.get_mut(id.index as usize)?
         } else if id == ConnectionId::ROUTER {
@@ -216,57 +245,51 @@ impl Connections {
         };
         let sessions = &mut self.sessions;
         let connection = place.as_mut().filter(|connection| connection.generation == id.generation)?;
-        let session = match connection.sessions.get(&number) {
-            Some(session) => *session,
-            None => {
-                let session = Session {
-                    number,
-                    links: 0,
-                    attached: 0,
-                    blocked: false,
-                    parked: Vec::new(),
-                    parked_gone: 0,
-                    buffering: Vec::new(),
-                    under_way: Vec::new(),
-                    buffered_bytes: 0,
-                    full: false,
-                };
-                let slot = sessions.insert(session) as SessionSlot;
-                connection.sessions.insert(number, slot);
-                slot
-            }
-        };
-        sessions[session as usize].links += 1;
-        sessions[session as usize].attached += 1;
+        let slot =
+            *connection.sessions.entry(number).or_insert_with(|| sessions.insert(Session::new(number)) as SessionSlot);
+        let session = &mut sessions[slot as usize];
+        if session.attached == 0 {
+            session.begin_again();
+        }
+        session.links += 1;
+        session.attached += 1;
+        let session_position = session.senders.len() as u32;
+        if is_sender {
+            session.senders.push(link);
+        }
         connection.links.push(link);
         self.links += usize::from(id != ConnectionId::ROUTER);
-        Some((connection.links.len() as u32 - 1, session))
+        Some(Place { position: connection.links.len() as u32 - 1, session: slot, session_position })
     }
 
-    /// A link is detached: it leaves its connection's list. Gives the link that has its place now. A session
-    /// without attached links is forgotten, since its number may come again as another session's.
+    /// A link is detached: it leaves its connection's list. Gives the link that has its place now.
     pub fn detach(&mut self, id: ConnectionId, position: u32, slot: SessionSlot) -> Option<LinkId> {
-        let session = &mut self.sessions[slot as usize];
-        session.attached -= 1;
-        let (number, is_last) = (session.number, session.attached == 0);
+        self.sessions[slot as usize].attached -= 1;
         let connection = self.get_mut(id)?;
-        if is_last {
-            if connection.sessions.get(&number) == Some(&slot) {
-                connection.sessions.remove(&number);
-            }
-        }
         connection.links.swap_remove(position as usize);
         let moved = connection.links.get(position as usize).copied();
         self.links -= usize::from(id != ConnectionId::ROUTER);
         moved
     }
 
-    /// Nothing of a detached link refers to its session any more.
-    pub fn leave_session(&mut self, slot: SessionSlot) {
+    /// A sender that is gone leaves its session's list. Gives the one that has its place now.
+    pub fn remove_sender(&mut self, slot: SessionSlot, position: u32) -> Option<LinkId> {
+        let senders = &mut self.sessions[slot as usize].senders;
+        senders.swap_remove(position as usize);
+        senders.get(position as usize).copied()
+    }
+
+    /// Nothing of a detached link refers to its session any more. A session without links is forgotten.
+    pub fn leave_session(&mut self, id: ConnectionId, slot: SessionSlot) {
         let session = &mut self.sessions[slot as usize];
         session.links -= 1;
-        if session.links == 0 {
-            self.sessions.remove(slot as usize);
+        if session.links > 0 {
+            return;
+        }
+        let number = self.sessions.remove(slot as usize).number;
+        // Its connection may be gone.
+        if let Some(connection) = self.get_mut(id) {
+            connection.sessions.remove(&number);
         }
     }
 }

@@ -10,8 +10,9 @@ impl Router {
     /// A connection goes by another id from now on: it left this shard, and its links stay.
     pub fn connection_renamed(&mut self, from: ConnectionId, to: ConnectionId) {
         self.finish_polled();
-        for link in self.connections.links(from) {
-            if let Some(link) = self.links.get_mut(*link) {
+        let (links, connections) = (&mut self.links, &self.connections);
+        for link in connections.links(from).iter().copied().chain(connections.senders(from)) {
+            if let Some(link) = links.get_mut(link) {
                 link.port.connection = to;
             }
         }

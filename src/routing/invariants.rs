@@ -59,6 +59,9 @@ impl Router {
     }
 
     fn check_sender(&self, id: LinkId, link: &Link, sender: &Sender, listed: &mut HashSet<Slot>) -> Result<(), String> {
+        let session = &self.connections.sessions[link.session_slot as usize];
+        let place = session.senders.get(link.session_position as usize);
+        hold!(place == Some(&id), "{id:?}: not in its session's list");
         let (mut len, mut waiting) = (0, 0);
         for slot in self.deliveries.list(By::Sender, &sender.deliveries) {
             let record = &self.deliveries[slot];
@@ -187,6 +190,9 @@ impl Router {
         for (slot, session) in self.connections.sessions.iter() {
             let links = self.links.iter().filter(|(_, link)| link.session_slot as usize == slot).count();
             hold!(links > 0 && links == session.links_len(), "session {slot}: links miscounted");
+            let senders = self.links.iter().filter(|(_, link)| link.session_slot as usize == slot);
+            let senders = senders.filter(|(_, link)| link.sender().is_some()).count();
+            hold!(senders == session.senders.len(), "session {slot}: senders miscounted");
             let buffered: u64 = self
                 .deliveries
                 .iter()

@@ -14,6 +14,8 @@ use crate::time::Time;
 pub struct Link {
     pub port: Port,
     pub session_slot: SessionSlot,
+    /// A sender's place in its session's list.
+    pub session_position: u32,
     /// Place in its connection's list of links.
     pub connection_position: u32,
     /// None: an anonymous sender.

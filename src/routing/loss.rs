@@ -97,9 +97,12 @@ impl Router {
 
     /// A detached sender whose last delivery is gone.
     pub(super) fn free_link(&mut self, link_id: LinkId) {
-        if let Some(link) = self.links.remove(link_id) {
-            self.connections.leave_session(link.session_slot);
+        let Some(link) = self.links.remove(link_id) else { return };
+        let moved = self.connections.remove_sender(link.session_slot, link.session_position);
+        if let Some(other) = moved.and_then(|id| self.links.get_mut(id)) {
+            other.session_position = link.session_position;
         }
+        self.connections.leave_session(link.port.connection, link.session_slot);
     }
 
     /// A sender's deliveries: what is incomplete or unsettled and waits goes, since there is nobody to tell.
@@ -121,9 +124,6 @@ impl Router {
             let next = self.deliveries.next(By::Sender, slot);
             self.orphan(slot);
             slot = next;
-        }
-        if let Some(link) = self.links.get(link_id) {
-            self.connections.note_left(link.port.connection, link_id, |link| self.links.contains(*link));
         }
     }
 
@@ -172,7 +172,7 @@ impl Router {
             self.lose(slot);
         }
         let Some(link) = self.links.remove(link_id) else { return };
-        self.connections.leave_session(link.session_slot);
+        self.connections.leave_session(link.port.connection, link.session_slot);
         let (Some(id), Some(consumer)) = (link.address, link.consumer()) else { return };
         if let Some(address) = self.addresses.get_mut(id) {
             address.candidates.leave(consumer.candidate);

@@ -56,6 +56,7 @@ pub use blocked::Notice;
 pub use counters::Counters;
 pub use direct::{Told, Way};
 pub use latency::{LatencySummary, Spread, SPREAD_BOUNDS_MICROSECONDS};
+pub use multicast::STEPS_A_COPY;
 pub use name::{normalise, owner, owner_of};
 pub use own::own_handle;
 pub use rate::Rate;

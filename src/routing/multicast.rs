@@ -15,6 +15,9 @@ use crate::routing::router::Router;
 use crate::routing::settle::is_outcome;
 use crate::sabotage::Sabotage;
 
+/// What a copy counts as, in [`Router::take_steps`].
+pub const STEPS_A_COPY: u64 = 8;
+
 fn rank(kind: StateKind) -> u8 {
     match kind {
         StateKind::Rejected => 5,
@@ -32,7 +35,7 @@ impl Router {
         let id = self.deliveries[message].address;
         let settled = self.deliveries[message].is(SETTLED);
         let consumers = self.addresses.get(id).map_or(0, |address| address.consumers.len());
-        self.copies_handled += consumers as u64;
+        self.steps += STEPS_A_COPY * consumers as u64;
         let record = &mut self.deliveries[message];
         record.stage = Stage::Assigned;
         let payload = std::mem::take(&mut record.payload);
@@ -69,7 +72,7 @@ impl Router {
     /// A message ends before its copies are made: for the consumers' credit they count as missed.
     pub(super) fn miss_all(&mut self, message: Slot) {
         let Some(address) = self.addresses.get_mut(self.deliveries[message].address) else { return };
-        self.copies_handled += address.consumers.len() as u64;
+        self.steps += STEPS_A_COPY * address.consumers.len() as u64;
         for link_id in &address.consumers {
             let consumer = self.links.get(*link_id).and_then(|link| link.consumer());
             if let Some(slot) = consumer.map(|consumer| consumer.slot) {
@@ -121,7 +124,7 @@ impl Router {
     /// More of a message that streams, for each of its copies.
     pub(super) fn copies_more(&mut self, message: Slot, payload: Payload, complete: bool) {
         let bytes = payload.len();
-        self.copies_handled += u64::from(self.deliveries[message].copies.len);
+        self.steps += STEPS_A_COPY * u64::from(self.deliveries[message].copies.len);
         let mut copy = self.deliveries[message].copies.head;
         while copy != NONE {
             let next = self.deliveries.next(By::Sender, copy);

@@ -88,6 +88,7 @@ impl Router {
         let id = self.links.insert(Link {
             port,
             session_slot: 0,
+            session_position: 0,
             connection_position: 0,
             address,
             address_position: 0,

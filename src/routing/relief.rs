@@ -15,7 +15,6 @@ use crate::outcome::State;
 use crate::routing::connection::{push_swept, SessionSlot};
 use crate::routing::delivery::{By, Deliveries, Kind, Slot, Stage};
 use crate::routing::delivery::{COMPLETE, CUT, OPEN};
-use crate::routing::link::Link;
 use crate::routing::output::Output;
 use crate::routing::router::Router;
 use crate::time::Time;
@@ -73,6 +72,7 @@ impl Router {
     /// Forgets those that are over or complete. Each is forgotten once.
     fn sweep_under_way(&mut self, session: SessionSlot) {
         let (sessions, deliveries) = (&mut self.connections.sessions, &self.deliveries);
+        self.steps += sessions[session as usize].under_way.len() as u64;
         sessions[session as usize].under_way.retain(|id| is_incomplete(deliveries, *id));
     }
 
@@ -116,7 +116,7 @@ impl Router {
         let Some(known) = self.connections.sessions.get_mut(session as usize) else { return };
         known.full = false;
         let (number, mut places) = (known.number, 0);
-        for slot in self.deliveries_of(connection, session) {
+        for slot in self.deliveries_of(session) {
             let record = &self.deliveries[slot];
             let lent = record.is(COMPLETE) || record.bytes <= LENT_BYTES_MAX;
             let waits = match record.kind {
@@ -147,20 +147,13 @@ impl Router {
     }
 
     /// What the links of a session brought and is still here, of detached ones too.
-    fn deliveries_of(&self, connection: ConnectionId, session: SessionSlot) -> Vec<Slot> {
+    fn deliveries_of(&mut self, session: SessionSlot) -> Vec<Slot> {
         let mut found = Vec::new();
-        let sessions = &self.connections.sessions;
-        let number = sessions.get(session as usize).map(|session| session.number);
-        // A session that had no link for a while has another slot since.
-        let is_of = |link: &Link| sessions.get(link.session_slot as usize).map(|one| one.number) == number;
-        for link_id in self.connections.links(connection).iter().chain(self.connections.left(connection)) {
-            let Some(link) = self.links.get(*link_id).filter(|link| is_of(link)) else { continue };
-            let mut slot = link.sender().map_or(super::delivery::NONE, |sender| sender.deliveries.head);
-            while slot != super::delivery::NONE {
-                found.push(slot);
-                slot = self.deliveries.next(By::Sender, slot);
-            }
+        let Some(known) = self.connections.sessions.get(session as usize) else { return found };
+        for sender in known.senders.iter().filter_map(|id| self.links.get(*id)?.sender()) {
+            found.extend(self.deliveries.list(By::Sender, &sender.deliveries));
         }
+        self.steps += (known.senders.len() + found.len()) as u64;
         found
     }
 }

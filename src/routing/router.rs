@@ -89,10 +89,10 @@ pub struct Router {
     pub(super) temporary_names: TemporaryNames,
     /// Full sessions, one of whose deliveries may go on only when more of it comes.
     pub(super) starved: Vec<(ConnectionId, crate::routing::connection::SessionSlot)>,
+    /// See [`Router::take_steps`].
+    pub(super) steps: u64,
     pub(super) packer: Packer,
     pub(super) totals: Counters,
-    /// See the getter.
-    pub(super) copies_handled: u64,
     /// Times to settle, of all addresses.
     pub(super) spread: Spread,
     /// The rounds that look for stuck deliveries, and those that take samples for rates.
@@ -137,7 +137,6 @@ impl Router {
             links: Arena::new(),
             connections: Connections::default(),
             totals: Counters::default(),
-            copies_handled: 0,
             spread: Spread::default(),
             looking: Round::new(LOOKING, now),
             watch: Watch::new(now),
@@ -152,6 +151,7 @@ impl Router {
             polled: None,
             released: None,
             starved: Vec::new(),
+            steps: 0,
         }
     }
 
@@ -207,11 +207,11 @@ impl Router {
         self.deliveries.len()
     }
 
-    /// Copies of multicast messages that were made, or got more of theirs, and those that their consumers missed, since the
-    /// start. How much it grows by is what an input cost beyond the usual.
+    /// What inputs cost beyond the usual, since this was called last: copies of multicast messages that were made, got more of
+    /// theirs or are missed, [`STEPS_A_COPY`] each, and links and deliveries that were looked at to open sessions' windows.
     #[inline]
-    pub fn copies_handled(&self) -> u64 {
-        self.copies_handled
+    pub fn take_steps(&mut self) -> u64 {
+        std::mem::take(&mut self.steps)
     }
 
     // ── what happened, beside what other files have ──

@@ -57,6 +57,8 @@ pub struct Bench {
     pub asked: Vec<LinkId>,
     next_delivery: u32,
     polls: u32,
+    /// Links are attached on this session.
+    pub session: SessionNumber,
 }
 
 pub fn rule(pattern: &str, treatment: Treatment) -> AddressRule {
@@ -121,6 +123,7 @@ impl Bench {
             asked: Vec::new(),
             next_delivery: 1_000_000,
             polls: 0,
+            session: SessionNumber(0),
         }
     }
 
@@ -146,7 +149,7 @@ impl Bench {
         let attached = self.router.attach(
             Attach {
                 port: Port { connection, link },
-                session: SessionNumber(0),
+                session: self.session,
                 direction,
                 terminus,
                 name: "link",
@@ -165,6 +168,13 @@ impl Bench {
 
     pub fn sender(&mut self, connection: ConnectionId, address: &str) -> LinkId {
         self.attach(connection, Direction::Incoming, &node(address), MIXED).expect("a sender").link
+    }
+
+    pub fn sender_on(&mut self, connection: ConnectionId, session: SessionNumber, address: &str) -> LinkId {
+        let before = std::mem::replace(&mut self.session, session);
+        let link = self.sender(connection, address);
+        self.session = before;
+        link
     }
 
     pub fn anonymous(&mut self, connection: ConnectionId) -> LinkId {
