@@ -10,7 +10,7 @@ use ringway::memory::Memory;
 use ringway::outcome::{State, StateKind};
 use ringway::routing::{AddressAttributes, AddressRules, FlowControl, Marks, RouterSettings};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::*;
 
 fn share(slack: u32) -> Bench {
@@ -281,6 +281,67 @@ fn a_drain_that_is_answered_late_takes_no_new_credit_back() {
         assert_eq!(bench.take(), [Out::Drained(consumer)]);
         bench.close_all(&[connection]);
     }
+}
+
+/// A drain is answered once, however often it is said before.
+#[test]
+fn a_drain_that_is_said_again_has_one_answer() {
+    for straight in [false, true] {
+        let mut bench = share(100);
+        bench.straight = straight;
+        let connection = bench.connect(250);
+        let consumer = bench.consumer(connection, "q", 10);
+        let senders = [bench.sender(connection, "q"), bench.sender(connection, "q")];
+        bench.take();
+        for _ in 0..3 {
+            bench.router.credit(consumer, 0, 10, true, bench.now);
+            assert_eq!(bench.take(), []);
+        }
+        assert_eq!(bench.asked, senders, "each is asked once");
+        bench.send(senders[0], 0, true, "last");
+        assert_eq!(bench.take(), [Out::Send(consumer, "last".into(), true, true)]);
+        for sender in senders {
+            assert_eq!(bench.take(), []);
+            bench.router.sender_drained(sender, u32::MAX, bench.now);
+        }
+        assert_eq!(bench.take(), [Out::Drained(consumer)]);
+        bench.now = bench.now + bench.router.settings().drain_wait;
+        bench.router.handle_timeout(bench.now);
+        assert_eq!(bench.take(), []);
+        bench.close_all(&[connection]);
+    }
+}
+
+/// Found: the first flow behind a drain's answer looked at all commands that weren't out yet.
+#[test]
+fn a_flow_behind_a_drain_costs_the_same_beside_many_commands() {
+    let time = |outcomes: usize| {
+        let mut bench = Bench::default();
+        let (peer, other) = (bench.connect(250), bench.connect(20_000));
+        let consumers: Vec<_> = (0..4_000).map(|_| bench.consumer(peer, "drained", 0)).collect();
+        for consumer in &consumers {
+            bench.router.credit(*consumer, 0, 10, true, bench.now);
+        }
+        assert_eq!(bench.take().len(), 4_000);
+        bench.consumer(other, "busy", 20_000);
+        let sender = bench.sender(other, "busy");
+        bench.take();
+        for number in 0..outcomes {
+            bench.router.delivery(sender, whole(number as u32), bench.now);
+        }
+        bench.take();
+        (0..outcomes).for_each(|at| bench.accept(at));
+        let begin = Instant::now();
+        for consumer in &consumers {
+            bench.router.credit(*consumer, 0, 10, false, bench.now);
+        }
+        let time = begin.elapsed();
+        assert_eq!(bench.take().len(), outcomes);
+        time
+    };
+    let shortest = |outcomes| (0..3).map(|_| time(outcomes)).min().unwrap();
+    let (few, many) = (shortest(10), shortest(15_000));
+    assert!(many < few * 10 + Duration::from_millis(10), "{few:?}, {many:?}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Router {
         let Some(link) = self.links.get_mut(link_id) else { return };
         let (port, Some(address_id)) = (link.port, link.address) else { return };
         let Some(consumer) = link.consumer_mut() else { return };
-        if std::mem::take(&mut consumer.answered) {
+        if std::mem::take(&mut consumer.answered) && self.may_have_drained {
             // An answer to its last drain that isn't out is none to this flow.
             self.outputs.retain(|output| !matches!(output, Output::Drained { port: to } if *to == port));
         }
@@ -152,6 +152,7 @@ impl Router {
             consumer.answered = true;
             consumer.activity.dry_since = self.now;
             self.outputs.push_back(Output::Drained { port });
+            self.may_have_drained = true;
             self.refresh(link_id);
         }
     }

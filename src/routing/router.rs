@@ -101,6 +101,8 @@ pub struct Router {
     pub(super) watch: Watch,
     /// Commands in the order in which they were decided.
     pub(super) outputs: VecDeque<Output>,
+    /// A `Drained` was put there since they were last drained.
+    pub(super) may_have_drained: bool,
     /// Addresses where a delivery may find a consumer, or a drain its answer.
     pub(super) work: VecDeque<AddressId>,
     /// Anonymous senders whose credit is to be looked at.
@@ -142,6 +144,7 @@ impl Router {
             watch: Watch::new(now),
             sampling: Sampling::new(now),
             outputs: VecDeque::new(),
+            may_have_drained: false,
             work: VecDeque::new(),
             dirty: Vec::new(),
             timers: BinaryHeap::new(),
@@ -340,6 +343,7 @@ impl Router {
                 continue;
             }
             if self.released.is_none() {
+                self.may_have_drained = false;
                 return None;
             }
             self.flush_released();

@@ -71,6 +71,13 @@ pub fn arrived(number: u32, body: &str) -> Arrived {
     Arrived { delivery_id: number, start: 0, bytes: body.len() as u32, delivery: DeliveryId::NONE }
 }
 
+/// A whole unsettled delivery, of no matter what.
+pub fn whole(number: u32) -> Arrival<'static> {
+    let wire = WireDelivery { session: SessionNumber(0), delivery_id: number };
+    let payload = Payload::copied(b"body");
+    Arrival { wire, message_format: 0, settled: false, complete: true, payload, to: None }
+}
+
 pub fn settings() -> RouterSettings {
     let rules = vec![
         rule("closest.#", Treatment::Closest),
