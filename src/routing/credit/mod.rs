@@ -13,7 +13,7 @@
 //! - Nothing beyond that one is granted while the budget is ≤ 0. Nothing is taken back, but by a consumer's drain
 //!   and when the last consumer leaves.
 //! - Every input and every poll is O(1), O(log n) for a multicast consumer; starting a drain is O(senders that may
-//!   have something to send).
+//!   have something to send and aren't asked yet).
 //!
 //! ```text
 //! share  = max(1, floor(Σ (window + slack) / senders that used credit lately)); 0 without a window
@@ -151,6 +151,8 @@ pub struct AddressCredit {
     drains: Lists,
     /// When a draining consumer is answered at the latest, by slot.
     drain_deadlines: Vec<Time>,
+    /// Σ of draining consumers' high-waters.
+    draining_high: u64,
     drain_round: u32,
     remote_in_links: u32,
     share: u32,
@@ -175,6 +177,7 @@ impl AddressCredit {
             consumers,
             drains: Lists::new(2),
             drain_deadlines: Vec::new(),
+            draining_high: 0,
             drain_round: 0,
             remote_in_links: 0,
             share: 0,
@@ -305,7 +308,7 @@ impl AddressCredit {
     /// A flow with drain: what the senders have for this consumer is to be sent, then its credit is given back.
     pub fn consumer_drain(&mut self, consumer: ConsumerSlot, room: u32, now: Time) {
         self.now = self.now.max(now);
-        self.update_consumer(consumer, |one| one.flow(room));
+        self.update_maybe_draining(consumer, |one| one.flow(room));
         if room == 0 {
             self.end_drain(consumer.0);
             self.drains.push(DRAINED, consumer.0);
@@ -313,6 +316,7 @@ impl AddressCredit {
         }
         if self.drains.list_of(consumer.0) != Some(DRAINING) {
             self.drains.push(DRAINING, consumer.0);
+            self.draining_high += self.high(consumer.0);
             self.drain_deadlines[consumer.0 as usize] = self.now + self.settings.drain_wait;
         }
         self.drain_round = self.drain_round.wrapping_add(1);
@@ -399,11 +403,11 @@ impl AddressCredit {
 
     /// Its output is above the mark, or its session's window is closed: it has no room now.
     pub fn consumer_blocked(&mut self, consumer: ConsumerSlot) {
-        self.update_consumer(consumer, |one| one.set_blocked(true));
+        self.update_maybe_draining(consumer, |one| one.set_blocked(true));
     }
 
     pub fn consumer_unblocked(&mut self, consumer: ConsumerSlot) {
-        self.update_consumer(consumer, |one| one.set_blocked(false));
+        self.update_maybe_draining(consumer, |one| one.set_blocked(false));
         // Its window counted for nothing, perhaps, when senders gave back what they had.
         if self.senders.needs.length(need::DRY) > 0 && self.has_lasting_window() {
             self.senders.moisten();
@@ -446,6 +450,20 @@ impl AddressCredit {
         }
     }
 
+    /// The same, of one that may be draining, and keeps the sum of these.
+    fn update_maybe_draining(&mut self, consumer: ConsumerSlot, change: impl FnOnce(&mut Consumer)) {
+        let is_draining = self.drains.list_of(consumer.0) == Some(DRAINING);
+        let before = if is_draining { self.high(consumer.0) } else { 0 };
+        self.update_consumer(consumer, change);
+        if is_draining {
+            self.draining_high = self.draining_high - before + self.high(consumer.0);
+        }
+    }
+
+    fn high(&self, slot: u32) -> u64 {
+        self.consumer(ConsumerSlot(slot)).map_or(0, |one| one.high().into())
+    }
+
     #[inline]
     fn has_drains(&self) -> bool {
         self.drains.length(DRAINING) + self.drains.length(DRAINED) > 0
@@ -453,6 +471,9 @@ impl AddressCredit {
 
     /// A drain is over, or its consumer changed its mind.
     fn end_drain(&mut self, slot: u32) {
+        if self.drains.list_of(slot) == Some(DRAINING) {
+            self.draining_high -= self.high(slot);
+        }
         self.drains.remove(slot);
         if self.drains.length(DRAINING) == 0 && self.attached() > 0 {
             self.senders.forget_asks(self.placing());
@@ -711,13 +732,7 @@ impl AddressCredit {
         if self.drains.length(DRAINING) == 0 {
             return self.has_window();
         }
-        let mut draining = 0;
-        let mut at = self.drains.first(DRAINING);
-        while let Some(slot) = at {
-            draining += self.consumer(ConsumerSlot(slot)).map_or(0, |one| u64::from(one.high()));
-            at = self.drains.next(slot);
-        }
-        self.local_out_capacity() + self.remote_out_capacity() > draining
+        self.local_out_capacity() + self.remote_out_capacity() > self.draining_high
     }
 
     #[inline]
@@ -832,6 +847,8 @@ impl AddressCredit {
             Consumers::Anycast(anycast) => anycast.check_invariants(),
             Consumers::Multicast(multicast) => multicast.check_invariants(),
         }
+        let draining = std::iter::successors(self.drains.first(DRAINING), |slot| self.drains.next(*slot));
+        assert_eq!(self.draining_high, draining.map(|slot| self.high(slot)).sum::<u64>());
         if self.attached() > 0 && self.drains.length(DRAINING) == 0 {
             assert_eq!(self.senders.asks.length(ask::ASKED) + self.senders.asks.length(ask::PENDING), 0);
         }

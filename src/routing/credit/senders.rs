@@ -31,13 +31,16 @@ pub(super) mod need {
     pub const LISTS: usize = 4;
 }
 
-/// Lists of a drain.
+/// Lists of a drain; a sender is in at most one.
 pub(super) mod ask {
     /// To be asked.
     pub const PENDING: usize = 0;
     /// Asked, and it hasn't used or returned everything yet.
     pub const ASKED: usize = 1;
-    pub const LISTS: usize = 2;
+    /// Not asked, and it may have something to send: the next drain asks it. One that has been idle isn't here, so
+    /// that a drain costs nothing for it. Kept from the first drain on.
+    pub const READY: usize = 2;
+    pub const LISTS: usize = 3;
 }
 
 /// One sender.
@@ -128,6 +131,8 @@ pub(super) struct Senders {
     senders: Slab<Sender>,
     pub(super) needs: Lists,
     pub(super) asks: Lists,
+    /// A consumer has drained: it is kept who is ready to be asked.
+    has_drained: bool,
     /// Senders whose spare, limit and activity are looked at when their time comes; all wait the same time,
     /// so they are in its order.
     reviews: Lists,
@@ -144,6 +149,7 @@ impl Senders {
             senders: Slab::new(),
             needs: Lists::new(need::LISTS),
             asks: Lists::new(ask::LISTS),
+            has_drained: false,
             reviews: Lists::new(1),
             counted: 0,
             waiting: 0,
@@ -242,6 +248,29 @@ impl Senders {
             sender.review_at = now + REVIEW_PERIOD;
             self.reviews.push(0, slot);
         }
+        self.place_ask(slot);
+    }
+
+    /// Whether a drain asks it: it may have something to send. One with spare credit would have sent by now what it has.
+    fn is_ready(&self, slot: u32, sender: &Sender) -> bool {
+        sender.unused > sender.spare && self.reviews.list_of(slot).is_some()
+    }
+
+    /// What it has unused or to spare changed, or it is reviewed from now on: one that isn't asked is ready to be, or not.
+    #[inline]
+    fn place_ask(&mut self, slot: u32) {
+        if self.has_drained {
+            self.place_ready(slot);
+        }
+    }
+
+    fn place_ready(&mut self, slot: u32) {
+        if matches!(self.asks.list_of(slot), Some(ask::PENDING | ask::ASKED)) {
+            return;
+        }
+        let Some(sender) = self.senders.get(slot as usize) else { return };
+        let ready = !sender.left && !sender.anonymous && self.is_ready(slot, sender);
+        self.asks.place(ready.then_some(ask::READY), slot);
     }
 
     /// One that uses and fills what it holds: what it holds in all and its window stay the same, so its place does,
@@ -318,6 +347,8 @@ impl Senders {
         });
         if self.get(slot).is_some_and(|sender| sender.unused == 0) {
             self.asks.remove(slot);
+        } else {
+            self.place_ask(slot);
         }
     }
 
@@ -393,10 +424,13 @@ impl Senders {
             sender.asked &= sender.unused > 0;
         });
         let Some(sender) = self.senders.get(slot as usize) else { return };
+        let is_dry = dry && sender.held() == 0 && !sender.left && !sender.anonymous;
         if sender.unused == 0 {
             self.asks.remove(slot);
+        } else {
+            self.place_ask(slot);
         }
-        if dry && sender.held() == 0 && !sender.left && !sender.anonymous {
+        if is_dry {
             self.needs.push(need::DRY, slot);
         }
     }
@@ -418,6 +452,8 @@ impl Senders {
         }
         if !placing.by_capacity && self.reviews.list_of(slot).is_none() {
             self.schedule_review(slot, now);
+        } else {
+            self.place_ask(slot);
         }
     }
 
@@ -471,6 +507,7 @@ impl Senders {
         } else {
             self.reviews.remove(slot);
         }
+        self.place_ask(slot);
     }
 
     pub(super) fn next_review(&self) -> Option<Time> {
@@ -479,7 +516,6 @@ impl Senders {
     }
 
     /// Marks for asking: those that may have something to send; with `all`, each that has unused credit.
-    /// One with spare credit would have sent by now what it has.
     pub(super) fn ask(&mut self, all: bool) {
         if all {
             for (slot, sender) in self.senders.iter() {
@@ -489,13 +525,15 @@ impl Senders {
             }
             return;
         }
-        let mut at = self.reviews.first(0);
-        while let Some(slot) = at {
-            at = self.reviews.next(slot);
-            let Some(sender) = self.senders.get(slot as usize) else { return };
-            if sender.unused > sender.spare && self.asks.list_of(slot).is_none() {
-                self.asks.push(ask::PENDING, slot);
+        if !std::mem::replace(&mut self.has_drained, true) {
+            let mut at = self.reviews.first(0);
+            while let Some(slot) = at {
+                at = self.reviews.next(slot);
+                self.place_ready(slot);
             }
+        }
+        while let Some(slot) = self.asks.first(ask::READY) {
+            self.asks.push(ask::PENDING, slot);
         }
     }
 
@@ -509,10 +547,12 @@ impl Senders {
     pub(super) fn forget_asks(&mut self, placing: Placing) {
         while let Some(slot) = self.asks.first(ask::PENDING) {
             self.asks.remove(slot);
+            self.place_ask(slot);
         }
         while let Some(slot) = self.asks.first(ask::ASKED) {
             self.asks.remove(slot);
             self.update(slot, placing, |sender| sender.asked = false);
+            self.place_ask(slot);
         }
     }
 
@@ -568,6 +608,9 @@ impl Senders {
                 continue;
             }
             assert_eq!(sender.asked, self.asks.list_of(slot) == Some(ask::ASKED));
+            let asked = matches!(self.asks.list_of(slot), Some(ask::PENDING | ask::ASKED));
+            let ready = self.has_drained && self.is_ready(slot, sender);
+            assert!(asked || ready == (self.asks.list_of(slot) == Some(ask::READY)));
             assert!(sender.limit <= sender.capacity.max(1));
             let starved = matches!(self.needs.list_of(slot), Some(need::STARVED | need::DRY));
             assert!(placing.by_capacity || starved == (sender.held() == 0));
