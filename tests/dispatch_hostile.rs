@@ -11,7 +11,7 @@ use ringway::time::Time;
 use ringway::wire::performative::{Attach, Disposition, Flow, Performative, Role, Transfer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::client::{first, source, target, Client};
+use support::client::{first, source, target, wide_open, Client};
 
 struct World {
     dispatch: Dispatch,
@@ -257,6 +257,45 @@ fn messages_to_many_consumers_leave_others_their_turn() {
     }
     assert_eq!(world.dispatch.router().deliveries_len(), 200 * 501);
     assert!((5..100).contains(&turns), "{turns}");
+}
+
+/// A session that takes deliveries again has all its consumers back, until the next delivery finds it full.
+#[test]
+fn a_session_opened_again_and_again_leaves_others_their_turn() {
+    const LINKS: u32 = 2_000;
+    let settings = RouterSettings { flow_control: FlowControl::Capacity, ..RouterSettings::default() };
+    let mut world = World::with(settings);
+    let (receiver, sender) = (world.connect(), world.connect());
+    let flow = |frames| Flow { incoming_window: frames, next_incoming_id: Some(0), ..wide_open(0, 10) };
+    for link in 0..LINKS {
+        world.client(receiver).attach_receiver(0, link, &format!("r{link}"), "q");
+        world.client(receiver).flow(0, Flow { handle: Some(link), ..flow(1) });
+    }
+    world.client(sender).attach_sender(0, 0, "s", "q");
+    world.pump();
+    for delivery in 0..100 {
+        world.client(sender).transfer(0, Transfer { settled: Some(true), ..first(0, delivery, b"t") }, b"x");
+    }
+    world.pump();
+    for frames in 2..=51 {
+        world.client(receiver).flow(0, Flow { handle: None, delivery_count: None, link_credit: None, ..flow(frames) });
+        // It ends a batch.
+        world.client(receiver).begin(1);
+        world.client(receiver).end(1);
+    }
+    let id = world.clients[receiver].0;
+    let mut turns = 0;
+    loop {
+        world.turn();
+        turns += 1;
+        if world.dispatch.wants_input(id) {
+            break;
+        }
+    }
+    assert!((3..100).contains(&turns), "{turns}");
+    world.pump();
+    let transfers = world.client(receiver).briefs().iter().filter(|brief| *brief == "transfer").count();
+    assert_eq!(transfers, 51);
 }
 
 /// Each time a session's window is opened all that waits of it is looked at: where that is much it is a share by itself.

@@ -46,6 +46,9 @@ impl Consumer {
     }
 }
 
+/// What a consumer counts as whose session takes deliveries again, in [`Router::take_steps`].
+const STEPS_A_WAKE: u64 = 8;
+
 impl Router {
     /// The next delivery of an address that a consumer takes, as the command that sends it.
     pub(super) fn assign_next(&mut self, id: AddressId) -> Option<Output> {
@@ -267,6 +270,8 @@ impl Router {
         session.blocked = false;
         let mut parked = std::mem::take(&mut session.parked);
         session.parked_gone = 0;
+        // They may all be parked again by what waits.
+        self.steps += STEPS_A_WAKE * parked.len() as u64;
         for link_id in parked.drain(..) {
             if let Some(consumer) = self.links.get_mut(link_id).and_then(|link| link.consumer_mut()) {
                 consumer.parked = false;

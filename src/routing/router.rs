@@ -211,7 +211,8 @@ impl Router {
     }
 
     /// What inputs cost beyond the usual, since this was called last: copies of multicast messages that were made, got more of
-    /// theirs or are missed, [`STEPS_A_COPY`] each, and links and deliveries that were looked at to open sessions' windows.
+    /// theirs or are missed, [`STEPS_A_COPY`](crate::routing::STEPS_A_COPY) each; consumers of sessions that take deliveries again,
+    /// as much; links and deliveries that were looked at to open sessions' windows.
     #[inline]
     pub fn take_steps(&mut self) -> u64 {
         std::mem::take(&mut self.steps)
