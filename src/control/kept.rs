@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// the ones that were kept last.
 pub const KEPT: Duration = Duration::from_secs(10);
 const KEPT_MAX: usize = 16;
-const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+const KEPT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The requester's shard and link.
 pub type Requester = (ShardId, LinkId);
@@ -56,14 +56,15 @@ impl Kept {
         Some(known.snapshot.clone())
     }
 
-    /// Where nothing new is taken nothing more is kept: who reads in parts is shown the rows of each part's time.
+    /// Where that would leave messages too little memory nothing more is kept: who reads in parts is shown the rows of each part's
+    /// time.
     pub fn keep(&mut self, requester: Requester, tables: Vec<Table>, snapshot: Snapshot) {
         self.forget(requester);
-        if self.memory.is_full() {
-            return;
-        }
         let (held, used) = (snapshot.held(), Instant::now());
         let latest: usize = held.iter().map(|(_, bytes)| bytes).sum();
+        if self.memory.used().saturating_add(latest) > self.memory.limit() / 2 {
+            return;
+        }
         self.known.insert(requester, One { used, tables, snapshot, held });
         while self.known.len() > KEPT_MAX || self.sum() > KEPT_BYTES_MAX + latest {
             let others = self.known.iter().filter(|(other, _)| **other != requester);
@@ -80,9 +81,10 @@ impl Kept {
         }
     }
 
-    /// Lets go of rows whose requester asks for no more of them.
+    /// Lets go of rows whose requester asks for no more of them, and of all where memory is needed.
     pub fn forget_old(&mut self) {
-        self.known.retain(|_, known| known.used.elapsed() <= KEPT);
+        let is_needed = self.memory.is_half_used();
+        self.known.retain(|_, known| !is_needed && known.used.elapsed() <= KEPT);
         self.count();
     }
 

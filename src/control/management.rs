@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Answers with more than a few rows are written for so many requesters at once: each holds all of its rows meanwhile, and what
+/// Answers to queries that ask for many rows, or for all, are written for so many requesters at once: each holds all of its rows meanwhile, and what
 /// it has written.
 const LONG_ANSWERS_AT_ONCE: usize = 4;
 
@@ -130,10 +130,10 @@ impl Management {
 
     async fn query<'m>(self: &'m Rc<Self>, requester: Requester, query: Query, held: &mut Held<'m>) -> Response {
         let tables = query.tables(&self.agent.borrow());
+        let known = query.is_continuation().then(|| self.kept.borrow_mut().of(requester, &tables)).flatten();
         if query.is_long() && !tables.is_empty() {
             held.turn = self.long_answers.acquire().await.ok();
         }
-        let known = query.is_continuation().then(|| self.kept.borrow_mut().of(requester, &tables)).flatten();
         let is_known = known.is_some();
         let snapshot = match known {
             Some(snapshot) => snapshot,

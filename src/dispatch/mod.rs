@@ -232,8 +232,7 @@ impl Dispatch {
             return;
         }
         self.outputs.lend(&mut peer.engine, &mut peer.output_bytes);
-        // Those for others aren't this connection's.
-        self.router.take_steps();
+        self.router.count_steps_of(id);
         let before = self.deliveries_in;
         let is_bounded = left != u64::MAX;
         loop {

@@ -83,7 +83,8 @@ impl Outbox {
         // Its own ones first: one of the other's that is filled here never goes home, and the other has to make another.
         let next = self.empty.pop().or_else(|| bag.theirs.pop()).unwrap_or_default();
         let mut full = std::mem::replace(&mut bag.open, next);
-        for empty in bag.theirs.drain(..) {
+        // The last of these is taken out first, and so kept below the others.
+        for empty in bag.theirs.drain(..).rev() {
             full.take_along(empty);
         }
         let bytes = counted_bytes(&full);
@@ -132,13 +133,14 @@ impl Outbox {
     }
 }
 
-/// Keeps an empty parcel among others, where there are few. (Another shard's are many when nothing is told it for long.)
-fn keep(empty: &mut Vec<Parcel>, mut parcel: Parcel) {
+/// Keeps an empty parcel among others, where there are few. (Another shard's are many when nothing is told it for long.) The last
+/// ones are used first.
+fn keep(empty: &mut Vec<Parcel>, parcel: Parcel) {
     if empty.len() < EMPTY_MAX {
-        if empty.len() >= LARGE_EMPTY_MAX {
-            parcel.shrink();
-        }
         empty.push(parcel);
+        if let Some(place) = empty.len().checked_sub(LARGE_EMPTY_MAX + 1) {
+            empty[place].shrink();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What one connection may have done for it before the others have their turn.
 //!
-//! Owns: what things count as, and which connections wait. Doesn't: do the work (`Dispatch::pump`).
+//! Owns: what things count as, and which connections wait. Doesn't: do the work (`Dispatch::pump`), or count what other shards'
+//! connections have done here: a parcel is acted on as a whole.
 
 use super::{find, Dispatch};
 use crate::ids::ConnectionId;

@@ -6,7 +6,7 @@
 //!
 //! Invariant: a record is in the `by_sender` list of its in-link (a copy: of its message) as long as it lives, and
 //! in at most one list through `by_consumer`: its address's waiting ones, or the queue or the unsettled of its
-//! out-link.
+//! out-link. (A message whose copies are made is in none: there it has its slowest copy, see `pace`.)
 
 use crate::ids::{AddressId, DeliveryId, LinkId, SessionNumber, WireDelivery, ELSEWHERE};
 use crate::memory::Memory;
@@ -94,7 +94,7 @@ pub struct Delivery {
     pub payload: Payload,
     /// [`NO_ADDRESS`] for one that was turned away.
     pub address: AddressId,
-    /// Of a copy: the message's.
+    /// Of a copy: none, its message has it.
     pub in_link: LinkId,
     pub out_link: LinkId,
     pub in_wire: WireDelivery,

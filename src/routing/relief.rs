@@ -107,7 +107,12 @@ impl Router {
     pub(super) fn relieve(&mut self, connection: ConnectionId, session: SessionSlot) {
         let Some(known) = self.connections.sessions.get(session as usize) else { return };
         if known.under_way.iter().any(|id| self.is_starved(*id)) {
+            let before = self.steps;
             self.lend(connection, session);
+            if self.payer != Some(connection) {
+                // The session of a sender, and a consumer's input that let it starve.
+                self.steps = before;
+            }
         }
     }
 

@@ -91,6 +91,8 @@ pub struct Router {
     pub(super) starved: Vec<(ConnectionId, crate::routing::connection::SessionSlot)>,
     /// See [`Router::take_steps`].
     pub(super) steps: u64,
+    /// Whose inputs they are counted for.
+    pub(super) payer: Option<ConnectionId>,
     pub(super) packer: Packer,
     pub(super) totals: Counters,
     /// Times to settle, of all addresses.
@@ -155,6 +157,7 @@ impl Router {
             released: None,
             starved: Vec::new(),
             steps: 0,
+            payer: None,
         }
     }
 
@@ -213,9 +216,16 @@ impl Router {
     /// What inputs cost beyond the usual, since this was called last: copies of multicast messages that were made, got more of
     /// theirs or are missed, [`STEPS_A_COPY`](crate::routing::STEPS_A_COPY) each; consumers of sessions that take deliveries again,
     /// as much; links and deliveries that were looked at to open sessions' windows.
+    /// Of the last, those for a session of another connection than `count_steps_of` named don't count.
     #[inline]
     pub fn take_steps(&mut self) -> u64 {
         std::mem::take(&mut self.steps)
+    }
+
+    /// Counts anew, for inputs of a connection.
+    #[inline]
+    pub fn count_steps_of(&mut self, connection: ConnectionId) {
+        (self.steps, self.payer) = (0, Some(connection));
     }
 
     // ── what happened, beside what other files have ──

@@ -321,11 +321,13 @@ pub struct EdgeOutbox<K> {
     order: VecDeque<(K, Unit)>,
     /// With more of them, those that are where they were are forgotten.
     len_max: usize,
+    /// Edges that were, for the next one's `missed`.
+    forgotten: u64,
 }
 
 impl<K> Default for EdgeOutbox<K> {
     fn default() -> Self {
-        Self { held: HashMap::new(), order: VecDeque::new(), len_max: HELD_MAX }
+        Self { held: HashMap::new(), order: VecDeque::new(), len_max: HELD_MAX, forgotten: 0 }
     }
 }
 
@@ -342,7 +344,8 @@ impl<K: Eq + Hash + Clone> EdgeOutbox<K> {
                 held.last = edge;
             }
             None => {
-                self.held.insert(key.clone(), Held { count: 1, missed: edge.missed, last: edge, before_last: edge });
+                let missed = edge.missed + std::mem::take(&mut self.forgotten);
+                self.held.insert(key.clone(), Held { count: 1, missed, last: edge, before_last: edge });
                 self.order.push_back(key);
                 if self.held.len() > self.len_max {
                     self.forget();
@@ -351,10 +354,15 @@ impl<K: Eq + Hash + Clone> EdgeOutbox<K> {
         }
     }
 
-    /// Forgets those of whose edges the last one undid the first: nobody will see that they were.
+    /// Forgets those of whose edges the last one undid the first: they are only counted.
     #[cold]
     fn forget(&mut self) {
-        self.held.retain(|_, held| held.count % 2 == 1);
+        let forgotten = &mut self.forgotten;
+        self.held.retain(|_, held| {
+            let stays = held.count % 2 == 1;
+            *forgotten += if stays { 0 } else { held.count + held.missed };
+            stays
+        });
         self.order.retain(|key| self.held.contains_key(key));
         self.len_max = (2 * self.held.len()).max(HELD_MAX);
     }
@@ -450,10 +458,13 @@ mod tests {
             assert!(outbox.held.len() <= HELD_MAX + 2 * number / 10 && outbox.order.len() == outbox.held.len());
         }
         let mut sent = Vec::new();
+        let mut edges = 0;
         outbox.flush(|number, edge| {
             sent.push((*number, edge.increasing));
+            edges += 1 + edge.missed;
             true
         });
+        assert_eq!(edges + outbox.forgotten, 5_000 + 2 * 45_000);
         let above: Vec<usize> = sent.iter().filter(|(number, _)| number % 10 == 0).map(|(number, _)| *number).collect();
         assert!(above == (0..50_000).step_by(10).collect::<Vec<_>>(), "the state of each is known");
         assert!(outbox.is_empty() && outbox.held.is_empty());
