@@ -128,22 +128,24 @@ fn many_who_ask_for_everything_get_it() {
             raw
         })
         .collect();
-    let mut askers: Vec<Raw> = (0..16)
+    let mut askers: Vec<(Raw, _)> = (0..16)
         .map(|number| {
             let mut raw = Raw::session(&router, &format!("asker-{number}"));
             raw.attach_consumer(0, &format!("reply/{number}"), 10);
             let link = raw.attach_sender(1, "$management");
-            raw.wait_for_limit(&link, 2);
-            raw
+            (raw, link)
         })
         .collect();
-    for (number, asker) in askers.iter_mut().enumerate() {
-        let request = everything(&format!("reply/{number}"));
-        (0..2).for_each(|id| asker.send(&transfer_frame(1, id, &request).with(transfer::SETTLED, true)));
+    for id in 0..2 {
+        for (number, (asker, link)) in askers.iter_mut().enumerate() {
+            asker.wait_for_limit(link, id + 1);
+            let request = everything(&format!("reply/{number}"));
+            asker.send(&transfer_frame(1, id, &request).with(transfer::SETTLED, true));
+        }
     }
     let few = manage(&router, &["query", "--type=listener"], "");
     assert_eq!(few.as_array().map(Vec::len), Some(1));
-    for asker in &mut askers {
+    for (asker, _) in &mut askers {
         for _ in 0..2 {
             let (_, answer) = asker.receive_delivery();
             let mut seen = vec![false; ADDRESSES as usize];
