@@ -44,6 +44,18 @@ impl World {
         index
     }
 
+    /// Turns until all that a client wrote is acted on.
+    fn turns_until_read(&mut self, index: usize) -> u32 {
+        let mut turns = 0;
+        loop {
+            self.turn();
+            turns += 1;
+            if self.dispatch.wants_input(self.clients[index].0) {
+                return turns;
+            }
+        }
+    }
+
     fn client(&mut self, index: usize) -> &mut Client {
         &mut self.clients[index].1
     }
@@ -246,15 +258,7 @@ fn messages_to_many_consumers_leave_others_their_turn() {
     for delivery in 0..200 {
         world.client(sender).send(0, delivery % 25, delivery, b"x");
     }
-    let id = world.clients[sender].0;
-    let mut turns = 0;
-    loop {
-        world.turn();
-        turns += 1;
-        if world.dispatch.wants_input(id) {
-            break;
-        }
-    }
+    let turns = world.turns_until_read(sender);
     assert_eq!(world.dispatch.router().deliveries_len(), 200 * 501);
     assert!((5..100).contains(&turns), "{turns}");
 }
@@ -283,15 +287,7 @@ fn a_session_opened_again_and_again_leaves_others_their_turn() {
         world.client(receiver).begin(1);
         world.client(receiver).end(1);
     }
-    let id = world.clients[receiver].0;
-    let mut turns = 0;
-    loop {
-        world.turn();
-        turns += 1;
-        if world.dispatch.wants_input(id) {
-            break;
-        }
-    }
+    let turns = world.turns_until_read(receiver);
     assert!((3..100).contains(&turns), "{turns}");
     world.pump();
     let transfers = world.client(receiver).briefs().iter().filter(|brief| *brief == "transfer").count();

@@ -8,13 +8,20 @@ use ringway::limits::STREAM_BYTES_MIN;
 use ringway::link::{ReceiverSettleMode, SenderSettleMode};
 use ringway::memory::Memory;
 use ringway::outcome::{State, StateKind};
+use ringway::routing::credit::{AddressCredit, CreditSettings};
 use ringway::routing::{AddressAttributes, AddressRules, FlowControl, Marks, RouterSettings};
+use ringway::time::Time;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::*;
 
 fn share(slack: u32) -> Bench {
     Bench::new(RouterSettings { flow_control: FlowControl::Share, credit_slack_percent: slack, ..settings() })
+}
+
+/// The shortest of five times that something takes.
+fn shortest(time: impl FnMut() -> Duration) -> Duration {
+    std::iter::repeat_with(time).take(5).min().expect("five of them")
 }
 
 /// Senders that send whatever they may, until nothing moves.
@@ -339,8 +346,7 @@ fn a_flow_behind_a_drain_costs_the_same_beside_many_commands() {
         assert_eq!(bench.take().len(), outcomes);
         time
     };
-    let shortest = |outcomes| (0..3).map(|_| time(outcomes)).min().unwrap();
-    let (few, many) = (shortest(10), shortest(15_000));
+    let (few, many) = (shortest(|| time(10)), shortest(|| time(15_000)));
     assert!(many < few * 10 + Duration::from_millis(10), "{few:?}, {many:?}");
 }
 
@@ -448,4 +454,49 @@ fn a_backlog_raises_one_edge_each_way() {
     bench.take();
     assert_eq!(edges(&mut bench), [("watched".to_string(), false, 5)]);
     bench.close_all(&[connection]);
+}
+
+/// Found: each drain looked at all senders that had unused credit, those that had been idle for long among them.
+#[test]
+fn a_drain_costs_the_same_beside_many_idle_senders() {
+    let time = |senders: u32| {
+        let mut credit = AddressCredit::new(CreditSettings::default());
+        for _ in 0..senders {
+            credit.sender_joined(250);
+        }
+        let consumer = credit.consumer_joined(250);
+        credit.consumer_flow(consumer, 1, Time::ZERO);
+        assert_eq!(std::iter::from_fn(|| credit.poll_grant()).count() as u32, senders);
+        (1..5).for_each(|round| credit.tick(Time::from_millis(round * 1_000)));
+        credit.check_invariants();
+        shortest(|| {
+            let begin = Instant::now();
+            for _ in 0..1_000 {
+                credit.consumer_drain(consumer, 1, Time::from_millis(5_000));
+                assert_eq!(credit.poll_grant(), None);
+                assert_eq!(credit.poll_drained(), Some(consumer));
+            }
+            begin.elapsed()
+        })
+    };
+    let (few, many) = (time(10), time(40_000));
+    assert!(many < few * 20 + Duration::from_millis(20), "{few:?}, {many:?}");
+}
+
+/// Found: each answer looked at all consumers whose drain wasn't answered yet.
+#[test]
+fn an_answer_to_a_drain_costs_the_same_beside_many_others() {
+    let time = |consumers: u32| {
+        let mut credit = AddressCredit::new(CreditSettings::default());
+        let consumers: Vec<_> = (0..consumers).map(|_| credit.consumer_joined(250)).collect();
+        shortest(|| {
+            let begin = Instant::now();
+            consumers.iter().for_each(|consumer| credit.consumer_drain(*consumer, 1, Time::ZERO));
+            let answered = std::iter::from_fn(|| credit.poll_drained());
+            assert!(answered.eq(consumers.iter().copied()));
+            begin.elapsed()
+        })
+    };
+    let (few, many) = (time(1_000), time(32_000));
+    assert!(many < few * 32 * 10 + Duration::from_millis(20), "{few:?}, {many:?}");
 }

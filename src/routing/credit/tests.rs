@@ -392,16 +392,6 @@ fn a_consumer_that_is_free_again_opens_who_gave_back_what_it_had() {
     assert_ne!(grants(&mut credit), []);
 }
 
-/// The shortest of five times that something takes.
-fn shortest(mut work: impl FnMut()) -> Duration {
-    let times = (0..5).map(|_| {
-        let begin = std::time::Instant::now();
-        work();
-        begin.elapsed()
-    });
-    times.min().unwrap()
-}
-
 #[test]
 fn a_drain_that_is_repeated_asks_nobody_again() {
     let mut credit = credit(100);
@@ -440,45 +430,4 @@ fn a_drain_that_is_repeated_asks_nobody_again() {
     credit.consumer_drain(consumer, 30, at(6));
     assert_eq!(std::iter::from_fn(|| credit.poll_grant()).filter(|grant| grant.drain).count(), 3);
     credit.check_invariants();
-}
-
-/// Found: each drain looked at all senders that had unused credit, those that had been idle for long among them.
-#[test]
-fn a_drain_costs_the_same_beside_many_idle_senders() {
-    let time = |senders: u32| {
-        let mut credit = credit(100);
-        for _ in 0..senders {
-            credit.sender_joined(250);
-        }
-        let consumer = credit.consumer_joined(250);
-        credit.consumer_flow(consumer, 1, at(0));
-        assert_eq!(grants(&mut credit).len() as u32, senders);
-        (1..5).for_each(|round| credit.tick(at(round * 1_000)));
-        credit.check_invariants();
-        shortest(|| {
-            for _ in 0..1_000 {
-                credit.consumer_drain(consumer, 1, at(5_000));
-                assert_eq!(credit.poll_grant(), None);
-                assert_eq!(credit.poll_drained(), Some(consumer));
-            }
-        })
-    };
-    let (few, many) = (time(10), time(40_000));
-    assert!(many < few * 20 + Duration::from_millis(20), "{few:?}, {many:?}");
-}
-
-/// Found: each answer looked at all consumers whose drain wasn't answered yet.
-#[test]
-fn an_answer_to_a_drain_costs_the_same_beside_many_others() {
-    let time = |consumers: u32| {
-        let mut credit = credit(100);
-        let consumers: Vec<_> = (0..consumers).map(|_| credit.consumer_joined(250)).collect();
-        shortest(|| {
-            consumers.iter().for_each(|consumer| credit.consumer_drain(*consumer, 1, at(0)));
-            let answered = std::iter::from_fn(|| credit.poll_drained());
-            assert!(answered.eq(consumers.iter().copied()));
-        })
-    };
-    let (few, many) = (time(1_000), time(32_000));
-    assert!(many < few * 32 * 10 + Duration::from_millis(20), "{few:?}, {many:?}");
 }
