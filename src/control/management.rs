@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Answers to queries that ask for many rows, or for all, are written for so many requesters at once: each holds all of its rows meanwhile, and what
-/// it has written.
+/// Answers to queries that ask for many rows, or for all, are written for so many requesters at once: each holds all of its
+/// rows meanwhile, and what it has written.
 const LONG_ANSWERS_AT_ONCE: usize = 4;
 
 pub struct Management {

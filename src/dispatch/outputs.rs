@@ -84,11 +84,7 @@ impl Outputs {
 
     #[cold]
     fn tell(&mut self) {
-        if self.lent > self.told {
-            self.memory.add(self.lent - self.told);
-        } else {
-            self.memory.remove(self.told - self.lent);
-        }
+        self.memory.changed(self.told, self.lent);
         self.told = self.lent;
     }
 
